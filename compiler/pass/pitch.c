@@ -443,6 +443,99 @@ static bool can_move(struct pitches *p, const struct rvl_node *n, const struct r
 	return content_fits(p, x, place);
 }
 
+/* Whether two views have the same elements at the same places; axes of one element do not count. */
+static bool same_places(const struct rvl_tview *a, const struct rvl_tview *b)
+{
+	if (a->origin != b->origin || a->rank != b->rank)
+		return false;
+	for (int d = 0; d < a->rank; d++)
+		if (a->dim[d] != b->dim[d] || (a->dim[d] > 1 && a->pitch[d] != b->pitch[d]))
+			return false;
+	return true;
+}
+
+static bool lies_at(const struct rvl_tensor *t, const struct rvl_tensor *root, const struct rvl_tview *v)
+{
+	struct rvl_tview own;
+
+	rvl_tensor_view(t, &own);
+	return t->base == root && same_places(&own, v);
+}
+
+/*
+ * Where @whole would lie for its part @t to lie at @v. False if @t is no box of @whole that keeps its
+ * axes, or has one index of an axis that is longer in @whole.
+ */
+static bool place_whole(const struct rvl_tensor *t, const struct rvl_tensor *whole,
+			const struct rvl_tview *v, struct rvl_tview *place)
+{
+	struct rvl_tview part, dense;
+	int64_t at;
+
+	rvl_tensor_view(t, &part);
+	rvl_tensor_dense_view(whole, &dense);
+	if (t->shape.rank != whole->shape.rank || t->type != whole->type)
+		return false;
+	*place = *v;
+	for (int d = 0; d < t->shape.rank; d++) {
+		if (part.dim[d] > 1 ? part.pitch[d] != dense.pitch[d] : dense.dim[d] > 1)
+			return false;
+		place->dim[d] = dense.dim[d];
+	}
+	sort_axes(&dense, place);
+	at = part.origin;
+	for (int d = 0; d < dense.rank; d++) {
+		place->origin -= at / dense.pitch[d] * place->pitch[d];
+		at %= dense.pitch[d];
+	}
+	rvl_tensor_dense_view(whole, &dense);
+	for (int d = 0; d < dense.rank; d++) {
+		place->dim[d] = dense.dim[d];
+		place->pitch[d] = v->pitch[d];
+	}
+	return true;
+}
+
+/*
+ * Whether operands of the join that are parts of @whole fill @place, each where the result has it, and
+ * no other operand lies there.
+ */
+static bool parts_fill(const struct pitches *p, const struct rvl_node *n,
+		       const struct rvl_tensor *whole, const struct rvl_tview *place)
+{
+	int64_t filled = 0;
+
+	for (uint32_t i = 0; i < p->boxes->n; i++) {
+		const struct rvl_tensor *t = n->in[p->boxes->box[i].in];
+		struct rvl_tview v, w;
+
+		if (!place_operand(n, &p->boxes->box[i], &v))
+			return false;
+		if (t->base == whole && moved(t, whole, place, &w) && same_places(&v, &w))
+			filled += rvl_tview_count(&v);
+		else if (rvl_tview_overlap(place, &v))
+			return false;
+	}
+	return filled == rvl_shape_count(&whole->shape);
+}
+
+/*
+ * The tensor that has to move into the result for the operand of @b to lie at @v, and its place: the
+ * operand, or the one of which it is a part, as the halves of a Split are. NULL if neither can.
+ */
+static struct rvl_tensor *mover(struct pitches *p, const struct rvl_node *n,
+				const struct rvl_op_box *b, const struct rvl_tview *v,
+				struct rvl_tview *place)
+{
+	struct rvl_tensor *x = n->in[b->in], *whole = root_of(x);
+
+	*place = *v;
+	if (whole != x && (whole == root_of(n->out[0]) || !place_whole(x, whole, v, place) ||
+			   !parts_fill(p, n, whole, place)))
+		return NULL;
+	return can_move(p, n, whole, place) ? whole : NULL;
+}
+
 static int copy_operand(struct pitches *p, struct rvl_node *n, uint32_t i, struct rvl_tensor *root,
 			const struct rvl_tview *v)
 {
@@ -463,7 +556,7 @@ static int copy_operand(struct pitches *p, struct rvl_node *n, uint32_t i, struc
  */
 static bool operands_fit(struct pitches *p, const struct rvl_node *n, uint32_t *can)
 {
-	struct rvl_tview v, other;
+	struct rvl_tview v, other, place;
 
 	*can = 0;
 	for (uint32_t i = 0; i < p->boxes->n; i++) {
@@ -474,7 +567,7 @@ static bool operands_fit(struct pitches *p, const struct rvl_node *n, uint32_t *
 		for (uint32_t j = 0; j < i; j++)
 			if (place_operand(n, &p->boxes->box[j], &other) && rvl_tview_overlap(&v, &other))
 				return false;
-		*can += can_move(p, n, n->in[b->in], &v);
+		*can += mover(p, n, b, &v, &place) != NULL;
 	}
 	return true;
 }
@@ -492,15 +585,19 @@ static int backward(struct pitches *p, struct rvl_node *n)
 	}
 	for (uint32_t i = 0; i < p->boxes->n && !rc; i++) {
 		const struct rvl_op_box *b = &p->boxes->box[i];
-		struct rvl_tview v;
+		struct rvl_tensor *moves;
+		struct rvl_tview v, place;
 
 		place_operand(n, b, &v);
-		if (!can_move(p, n, n->in[b->in], &v)) {
+		if (lies_at(n->in[b->in], root, &v))
+			continue; /* with the operand of an earlier box */
+		moves = mover(p, n, b, &v, &place);
+		if (!moves) {
 			rc = copy_operand(p, n, b->in, root, &v);
 			continue;
 		}
-		rvl_life_extend_joined(&p->lives, n->in[b->in], root);
-		move(p, n->in[b->in], root, &v);
+		rvl_life_extend_joined(&p->lives, moves, root);
+		move(p, moves, root, &place);
 	}
 	return rc;
 }
