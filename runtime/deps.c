@@ -10,7 +10,7 @@
 
 #include "internal.h"
 
-static bool overlap(const struct rivulet_tensor *a, const struct rivulet_tensor *b)
+bool rvl_rt_overlap(const struct rivulet_tensor *a, const struct rivulet_tensor *b)
 {
 	if (a->place != b->place || a->place == RIVULET_PLACE_CONST || !a->size || !b->size)
 		return false;
@@ -24,7 +24,7 @@ static bool any_overlap(const struct rivulet_tensor *t, const uint32_t *a, uint3
 {
 	for (uint32_t i = 0; i < na; i++)
 		for (uint32_t j = 0; j < nb; j++)
-			if (overlap(&t[a[i]], &t[b[j]]))
+			if (rvl_rt_overlap(&t[a[i]], &t[b[j]]))
 				return true;
 	return false;
 }

@@ -162,6 +162,8 @@ static int prepare_cpu(struct rivulet_image *img, uint32_t i, uint64_t limit,
 	if (bind_operands(img, d.in, d.n_in, s->read, s->nread, false, c->in) ||
 	    bind_operands(img, d.out, d.n_out, s->write, s->nwrite, true, c->out))
 		return fail_step(img, i, EINVAL, "its operands are not what its parameters say", err);
+	if (rvl_rt_aliased(img, s))
+		return fail_step(img, i, EINVAL, "it writes bytes that it reads, or writes twice", err);
 	mark(img, c->in, d.n_in, img->on_cpu);
 	mark(img, c->out, d.n_out, img->on_cpu);
 	if (uses_addresses(d.op)) {

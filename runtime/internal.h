@@ -181,6 +181,10 @@ struct rivulet_image {
 	struct rvl_kernels_need need;
 };
 
+/** rvl_rt_overlap() - whether the byte ranges of two tensors that steps write have bytes in common */
+bool rvl_rt_overlap(const struct rivulet_tensor *a, const struct rivulet_tensor *b);
+/** rvl_rt_aliased() - whether a CPU step writes bytes that it also reads, or writes twice */
+bool rvl_rt_aliased(const struct rivulet_image *img, const struct rivulet_step *s);
 /** rvl_rt_deps() - fill img->deps. -ENOMEM */
 int rvl_rt_deps(struct rivulet_image *img);
 /** rvl_rt_depends() - whether step @i must wait for step @j < i */

@@ -147,6 +147,8 @@ struct rivulet_step_variant {
 
 /**
  * struct rivulet_step - in execution order; a step may run after the steps that write its operands
+ * What a CPU step writes shares no byte with what it reads or with what else it writes. Identity,
+ * Reshape and Flatten may write all bytes of their first operand to where they are.
  */
 struct rivulet_step {
 	uint32_t kind;		/* enum rivulet_step_kind */

@@ -2,12 +2,14 @@
 /*
  * Fuzzes ONNX models: the input is compiled as `rivulet compile` does it, from reading to the
  * program file. The first byte of the input selects the options. Compiling may take 64 MiB and eight
- * times the size of the model.
+ * times the size of the model. Calibration runs the model and keeps the results of a few runs: it may
+ * take eight times the size of the program's tensors more.
  */
 #include <stdlib.h>
 
 #include "fuzz.h"
 #include "rivulet_compiler.h"
+#include "rivulet_program.h"
 
 #define CPU_ONLY 1
 #define AVERAGE_WITHIN_1 2
@@ -86,6 +88,21 @@ static void explain(const uint8_t *model, size_t size, const struct rivulet_boar
 	rivulet_explain_free(&e);
 }
 
+/* Bytes of the tensors that steps write; 0 without a program. */
+static uint64_t written_bytes(const struct rivulet_blob *program)
+{
+	const struct rivulet_program *p = program->data;
+	const struct rivulet_tensor *t;
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; p && i < p->tensors; i++) {
+		t = &rivulet_program_tensors(p)[i];
+		if (t->place == RIVULET_PLACE_ARENA || t->place == RIVULET_PLACE_OUTPUT)
+			sum += t->size;
+	}
+	return sum;
+}
+
 FUZZ_TARGET(reader)
 {
 	struct rivulet_compile_options opt = { .symbol = 3 };
@@ -93,6 +110,7 @@ FUZZ_TARGET(reader)
 	struct rivulet_examples examples[4] = { { NULL } };
 	const struct rivulet_board *board;
 	struct rvl_err err = { "" };
+	uint64_t more = 0;
 	struct fuzz_cost cost;
 	int rc;
 
@@ -110,12 +128,14 @@ FUZZ_TARGET(reader)
 		add_examples(data + 1, size - 1, &opt, examples, &exported);
 	rc = rivulet_compile(data + 1, size - 1, board, &opt, &program, NULL, &err);
 	fuzz_expect(!rc || err.msg[0]);
+	if (opt.quantise.n_examples)
+		more = 8 * written_bytes(&program);
 	rivulet_blob_free(&program);
 	rivulet_blob_free(&exported);
 	if (*data & EXPLAIN)
 		explain(data + 1, size - 1, board, &opt);
 	rivulet_blob_free(&exported);
-	fuzz_end(&cost, MODEL_MEMORY(size));
+	fuzz_end(&cost, MODEL_MEMORY(size) + more);
 	for (int i = 0; i < 4; i++)
 		free((char *)examples[i].input);
 	return 0;

@@ -15,6 +15,7 @@
 #include "onnx_text.h"
 #include "rivulet_board.h"
 #include "rivulet_compiler.h"
+#include "rivulet_crc32c.h"
 #include "suite.h"
 
 #define N 8192	/* elements: a worker computes the step */
@@ -39,22 +40,29 @@ static void teardown(void)
 	ck_assert_ptr_null(rivulet_workers_unref(workers));
 }
 
-static struct rivulet_exec *exec_of(const char *text)
+static struct rivulet_blob compiled(const char *text)
 {
 	struct rivulet_compile_options o = { .cpu_only = true };
 	struct rivulet_blob blob = { .data = NULL };
 	struct pb model = ot_model(text, 13);
 	struct rvl_err e = { "" };
-	struct rivulet_image *img;
-	struct rivulet_exec *x;
 
 	ck_assert_msg(!rivulet_compile(model.p, model.n, rivulet_runtime_board(rt), &o, &blob, NULL, &e),
 		      "%s", e.msg);
+	free(model.p);
+	return blob;
+}
+
+static struct rivulet_exec *exec_of(const char *text)
+{
+	struct rivulet_blob blob = compiled(text);
+	struct rivulet_image *img;
+	struct rivulet_exec *x;
+
 	ck_assert_msg(!rivulet_image_load(rt, blob.data, blob.size, &img, &err), "%s", err.text);
 	ck_assert_msg(!rivulet_exec_new(img, &x, &err), "%s", err.text);
 	rivulet_image_unref(img);
 	rivulet_blob_free(&blob);
-	free(model.p);
 	return x;
 }
 
@@ -203,6 +211,92 @@ START_TEST(plain_steps_copy_nothing)
 }
 END_TEST
 
+/* A CPU step of a program file, its tensors, and the file. */
+struct file_step {
+	struct rivulet_blob blob;
+	struct rivulet_tensor *t;
+	struct rivulet_step *s;
+};
+
+static struct file_step file_step(const char *text, const char *op)
+{
+	struct file_step f = { .blob = compiled(text) };
+	const struct rivulet_program *p = f.blob.data;
+
+	f.t = (struct rivulet_tensor *)rivulet_program_tensors(p);
+	for (uint32_t i = 0; i < p->steps; i++) {
+		f.s = (struct rivulet_step *)&rivulet_program_steps(p)[i];
+		if (!strcmp(rvl_desc_op_name((const char *)p + p->params_off + f.s->params,
+					     f.s->params_size), op))
+			return f;
+	}
+	ck_abort_msg("no step of %s", op);
+	return f;
+}
+
+static int load(struct file_step *f)
+{
+	struct rivulet_program *p = f->blob.data;
+	struct rivulet_image *img = NULL;
+	int rc;
+
+	p->crc = 0;
+	p->crc = rivulet_crc32c(0, p, f->blob.size);
+	rc = rivulet_image_load(rt, p, f->blob.size, &img, &err);
+	rivulet_image_unref(img);
+	return rc;
+}
+
+/*
+ * Proves that a step is refused whose result overlaps its indices, which would change them after
+ * they were checked, or whose results overlap.
+ */
+START_TEST(results_over_indices)
+{
+	struct file_step f = file_step("in x f32 64; in i s64 64; const one s64 1 1; Add i one -> j;"
+				       "Gather x j -> v axis=0; Neg v -> y; out y f32 64", "Gather");
+
+	ck_assert_msg(!load(&f), "%s", err.text);
+	f.t[f.s->write[0]].offset = f.t[f.s->read[1]].offset + 64;
+	ck_assert_int_eq(load(&f), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, "writes bytes that it reads"));
+	rivulet_blob_free(&f.blob);
+	f = file_step("in x f32 64,128; const k s64 1 64; TopK x k -> v i axis=1; Neg v -> a; Neg i -> b;"
+		      "out a f32 64,64; out b s64 64,64", "TopK");
+	ck_assert_msg(!load(&f), "%s", err.text);
+	f.t[f.s->write[0]].offset = f.t[f.s->write[1]].offset;
+	ck_assert_int_eq(load(&f), -EINVAL);
+	rivulet_blob_free(&f.blob);
+}
+END_TEST
+
+/* Proves that a step may read some channels of a buffer and write others, but not one of them. */
+START_TEST(parts_of_one_buffer)
+{
+	struct file_step f = file_step("in x f32 4,64; const h s64 2 32 32; Split x h -> a b axis=1;"
+				       "Neg a -> c; Concat c b -> d axis=1; Exp d -> y;"
+				       "out y f32 4,64", "Neg");
+	struct rivulet_tensor *from = &f.t[f.s->read[0]], *to = &f.t[f.s->write[0]];
+
+	from->place = to->place = RIVULET_PLACE_ARENA;
+	from->offset = to->offset = from->at = to->at = 0;
+	for (int i = 0; i < 2; i++) {
+		struct rivulet_tensor *t = i ? to : from;
+
+		t->flags |= RIVULET_TENSOR_PITCHED;
+		t->pitch[0] = 64 * sizeof(float);
+		t->pitch[1] = sizeof(float);
+		t->size = (3 * 64 + 32) * sizeof(float);
+		t->offset = i * 32 * sizeof(float);
+	}
+	((struct rivulet_program *)f.blob.data)->arena_size = 1 << 16;
+	ck_assert_msg(!load(&f), "%s", err.text);
+	to->offset -= sizeof(float);
+	ck_assert_int_eq(load(&f), -EINVAL);
+	rivulet_blob_free(&f.blob);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("untrusted");
@@ -210,6 +304,8 @@ int main(void)
 
 	tcase_add_test(t, indices);
 	tcase_add_test(t, outputs_as_indices);
+	tcase_add_test(t, results_over_indices);
+	tcase_add_test(t, parts_of_one_buffer);
 	tcase_add_loop_test(t, plain_steps_copy_nothing, 0, (int)(sizeof(plain) / sizeof(plain[0])));
 	return run_suite(s);
 }
