@@ -23,6 +23,7 @@ include tests/graphs/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
 $(eval $(call unit_test,sparse,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,reconstruct,compiler kernels sim uapi,-lm -lnettle))
+$(eval $(call unit_test,function,compiler kernels sim uapi,-lm -lnettle))
 $(eval $(call unit_test,proto,uapi,))
 $(eval $(call unit_test,config,daemon policy uapi,$(DAEMON_LIBS)))
 $(eval $(call unit_test,policy,policy uapi,-lm))

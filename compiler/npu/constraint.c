@@ -181,12 +181,12 @@ static const struct rvl_npu_op npu_Q_GLOBAL_AVERAGE_POOL = {
 
 static const struct rvl_npu_op npu_Q_RESCALE = {
 	.condition = { { BYTES } },
-	.build = rvl_build_lut,
+	.build = rvl_build_lut, .joins = RVL_JOINS_AS_TABLE,
 };
 
 static const struct rvl_npu_op npu_Q_TABLE = {
 	.condition = { { BYTES }, { "the function's constants are single values", one_table } },
-	.build = rvl_build_lut,
+	.build = rvl_build_lut, .joins = RVL_JOINS_AS_TABLE,
 };
 
 static const struct rvl_npu_op npu_MAX_POOL = {

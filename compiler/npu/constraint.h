@@ -14,6 +14,7 @@ enum rvl_joins {
 	RVL_JOINS_NOT,
 	RVL_JOINS_AS_SECOND,	/* as an operation with a second operand */
 	RVL_JOINS_AS_POOL,
+	RVL_JOINS_AS_TABLE,	/* as a table of all values */
 };
 
 /* One condition under which the NPU computes an operator. */

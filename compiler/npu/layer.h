@@ -8,6 +8,7 @@
 
 #include "base/math.h"
 #include "graph/graph.h"
+#include "npu/function.h"
 #include "rivulet_board.h"
 #include "rivulet_isa.h"
 #include "rivulet_program.h"
@@ -274,6 +275,10 @@ struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, b
 				const char **why);
 struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				const char **why);
+/** The table of a function of one value; a layer, or a stage of @l, whose result is its operand. */
+struct rvl_layer *rvl_build_function(struct rvl_graph *g, const struct rvl_function *f,
+				     const char **why);
+bool rvl_layer_take_table(struct rvl_layer *l, const struct rvl_function *f, const char **why);
 struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				 const char **why);
 struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n, bool values,

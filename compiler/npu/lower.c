@@ -102,13 +102,22 @@ static struct rvl_node *sole_user(const struct rvl_graph *g, const struct rvl_se
 	return t->users[0];
 }
 
-/* conv, then an addition whose other operand is there before the convolution runs. */
+/* What a layer computes beside its own node, and the tensor that it makes. */
+struct fusion {
+	const struct rvl_node *node[RVL_FUNCTION_NODES + 1];
+	uint32_t n;
+	struct rvl_tensor *x; /* operand, if it is not the first of the layer's node; else NULL */
+	struct rvl_tensor *y;
+	struct rvl_tensor *b; /* second operand of a fused node, or NULL */
+};
+
+/* A layer, then an addition whose other operand is there before the layer runs. */
 static bool fuse_bin(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_layer *l,
-		     const struct rvl_node *bin)
+		     const struct rvl_node *bin, struct fusion *f)
 {
 	struct rvl_graph *g = be->g;
-	bool rev = bin->in[1] == l->node->out[0];
-	const struct rvl_tensor *other = bin->in[rev ? 0 : 1];
+	bool rev = bin->in[1] == f->y;
+	struct rvl_tensor *other = bin->in[rev ? 0 : 1];
 	const char *why;
 	struct rvl_layer *e;
 
@@ -118,6 +127,7 @@ static bool fuse_bin(struct rvl_backend *be, const struct rvl_segment *s, struct
 	if (!e || e->spread || !rvl_view_equal(&e->out.v, &l->out.v))
 		return false;
 	rvl_epilogue_add(l, &rvl_stage_second);
+	f->b = other;
 	l->has_b = true;
 	l->b = rev ? e->in : e->b;
 	l->e.bin = rev && e->e.bin == RIVULET_BIN_ADD ? RIVULET_BIN_ADD_REV : e->e.bin;
@@ -133,7 +143,7 @@ static bool fuse_bin(struct rvl_backend *be, const struct rvl_segment *s, struct
 	return true;
 }
 
-/* conv, then a pool: no result is computed twice unless all of it is one tile. */
+/* A layer, then a pool: no product is computed twice unless all of it is one tile. */
 static bool fuse_pool(struct rvl_backend *be, struct rvl_layer *l, const struct rvl_node *pool)
 {
 	const char *why;
@@ -143,7 +153,8 @@ static bool fuse_pool(struct rvl_backend *be, struct rvl_layer *l, const struct 
 		return false;
 	if (!rvl_view_equal(&p->in.v, &l->out.v))
 		return false;
-	if ((p->e.pwin.kh > p->e.pwin.sy || p->e.pwin.kw > p->e.pwin.sx) && p->out.v.h * p->out.v.w > 1)
+	if (l->mode && (p->e.pwin.kh > p->e.pwin.sy || p->e.pwin.kw > p->e.pwin.sx) &&
+	    p->out.v.h * p->out.v.w > 1)
 		return false;
 	rvl_epilogue_add(l, &rvl_stage_pool);
 	l->e.pool = p->e.pool;
@@ -158,24 +169,45 @@ static bool fuse_pool(struct rvl_backend *be, struct rvl_layer *l, const struct 
 	return true;
 }
 
-/* Takes the user of the layer's result into it; the node taken, or NULL. */
-static struct rvl_node *fuse_one(struct rvl_backend *be, const struct rvl_segment *s,
-				 struct rvl_layer *l)
+/* Takes the functions of the layer's result into it, if nothing else reads it. */
+static void fuse_table(struct rvl_backend *be, struct rvl_layer *l, struct fusion *f)
 {
-	struct rvl_node *u = sole_user(be->g, s, l->node->out[0]);
+	struct rvl_layer before = *l;
+	struct rvl_function t;
+	const char *why;
+
+	if (!l->mode || !rvl_function_find(f->y, l->node->segment, true, &t))
+		return;
+	if (!rvl_layer_take_table(l, &t, &why) || !rvl_tile(be->board, l)) {
+		*l = before;
+		return;
+	}
+	for (uint32_t i = 0; i < t.n; i++)
+		f->node[f->n++] = t.node[i];
+	f->y = t.y;
+}
+
+/* Takes the pool, addition or product that alone reads the layer's result into it. */
+static void fuse_user(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_layer *l,
+		      struct fusion *f)
+{
+	struct rvl_node *u = sole_user(be->g, s, f->y);
 	struct rvl_layer before = *l;
 	bool ok = false;
 
-	if (!u || !l->mode)
-		return NULL;
+	if (!u || (!l->mode && !rvl_epilogue_has(l, &rvl_stage_table)))
+		return;
 	if (rvl_npu_op(u->op)->joins == RVL_JOINS_AS_SECOND)
-		ok = fuse_bin(be, s, l, u);
+		ok = fuse_bin(be, s, l, u, f);
 	else if (rvl_npu_op(u->op)->joins == RVL_JOINS_AS_POOL)
 		ok = fuse_pool(be, l, u);
-	if (ok && rvl_tile(be->board, l))
-		return u;
-	*l = before;
-	return NULL;
+	if (!ok || !rvl_tile(be->board, l)) {
+		*l = before;
+		f->b = NULL;
+		return;
+	}
+	f->node[f->n++] = u;
+	f->y = u->out[0];
 }
 
 static const char *join(struct rvl_graph *g, const char *a, const char *b)
@@ -185,13 +217,13 @@ static const char *join(struct rvl_graph *g, const char *a, const char *b)
 	return b && *b ? rvl_graph_printf(g, "%s+%s", a, b) : a;
 }
 
-static void name_fused(struct rvl_backend *be, struct rvl_layer *l, const struct rvl_node *u)
+static void name_fused(struct rvl_backend *be, struct rvl_layer *l, const struct fusion *f)
 {
 	l->fused = l->node->fused;
-	if (!u)
-		return;
-	l->fused = join(be->g, l->fused, u->name);
-	l->fused = join(be->g, l->fused, u->fused);
+	for (uint32_t i = 0; i < f->n; i++) {
+		l->fused = join(be->g, l->fused, f->node[i]->name);
+		l->fused = join(be->g, l->fused, f->node[i]->fused);
+	}
 }
 
 /* ---- layers of a segment ---- */
@@ -241,31 +273,76 @@ static void in_layout(struct rvl_operand *o, const struct rvl_tensor *t)
 	o->s->plain = true;
 }
 
-static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_node *n,
-		      struct rvl_node **consumed)
+/*
+ * The layer of a function of one value, of which @n is the first node in the order of the segment; NULL
+ * if @n is in none.
+ */
+static struct rvl_layer *function_layer(struct rvl_backend *be, struct rvl_node *n, struct fusion *f)
 {
-	struct rvl_store **store = be->store;
-	const char *why = "";
-	struct rvl_layer *l = rvl_layer_build(be->g, n, true, &why);
-	struct rvl_node *u;
+	struct rvl_tensor *x = n->in[0]->data ? n->in[1] : n->in[0];
+	struct rvl_function t;
+	struct rvl_layer *l;
+	const char *why;
 
-	if (l)
-		why = settle_mode(be->g, be->board, l);
-	if (!l || why)
+	if (rvl_npu_op(n->op)->joins != RVL_JOINS_AS_TABLE && rvl_npu_op(n->op)->joins != RVL_JOINS_AS_SECOND)
+		return NULL;
+	if (!rvl_function_find(x, n->segment, false, &t) || !rvl_function_has(&t, n))
+		return NULL;
+	l = rvl_build_function(be->g, &t, &why);
+	if (!l || !rvl_tile(be->board, l))
+		return NULL;
+	l->node = n;
+	for (uint32_t i = 0; i < t.n; i++)
+		if (t.node[i] != n)
+			f->node[f->n++] = t.node[i];
+	f->x = t.x;
+	f->y = t.y;
+	return l;
+}
+
+/* The layer that begins with @n, with all that it takes. */
+static struct rvl_layer *layer_of(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_node *n,
+				  struct fusion *f, const char **why)
+{
+	struct rvl_layer *l = function_layer(be, n, f);
+
+	if (!l) {
+		l = rvl_layer_build(be->g, n, true, why);
+		if (l)
+			*why = settle_mode(be->g, be->board, l);
+		if (!l || *why)
+			return NULL;
+		fuse_table(be, l, f);
+	}
+	fuse_user(be, s, l, f);
+	return l;
+}
+
+static void bind_stores(struct rvl_backend *be, struct rvl_layer *l, const struct rvl_node *n,
+			const struct fusion *f)
+{
+	struct rvl_tensor *x = f->x ? f->x : n->in[l->swapped];
+
+	l->in.s = be->store[x->id];
+	l->out.s = be->store[f->y->id];
+	in_layout(&l->in, x);
+	in_layout(&l->out, f->y);
+	if (!l->has_b)
+		return;
+	l->b.s = be->store[(f->b ? f->b : n->in[!l->swapped])->id];
+	in_layout(&l->b, l->b.s->root);
+}
+
+static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_node *n,
+		      struct fusion *f)
+{
+	const char *why = "";
+	struct rvl_layer *l = layer_of(be, s, n, f, &why);
+
+	if (!l)
 		return rvl_fail(be->err, -EINVAL, "node \"%s\" (%s): %s", n->name, n->op_type, why);
-	u = fuse_one(be, s, l);
-	name_fused(be, l, u);
-	*consumed = u;
-	l->in.s = store[n->in[l->swapped]->id];
-	l->out.s = store[(u ? u : n)->out[0]->id];
-	if (l->has_b && u)
-		l->b.s = store[u->in[u->in[1] == n->out[0] ? 0 : 1]->id];
-	else if (l->has_b)
-		l->b.s = store[n->in[!l->swapped]->id];
-	in_layout(&l->in, n->in[l->swapped]);
-	in_layout(&l->out, (u ? u : n)->out[0]);
-	if (l->has_b)
-		in_layout(&l->b, l->b.s->root);
+	name_fused(be, l, f);
+	bind_stores(be, l, n, f);
 	if (n->op == RVL_OP_TRANSPOSE) /* one side is not seen as its tensor's own image */
 		(l->in.v.inter ? l->in.s : l->out.s)->plain = true;
 	return add_layer(be, l);
@@ -277,7 +354,8 @@ static int lower_segment(struct rvl_backend *be, const struct rvl_segment *s, ui
 	uint32_t first = be->n_layers;
 
 	for (uint32_t i = 0; i < s->count; i++) {
-		struct rvl_node *n = be->g->nodes[s->first + i], *u = NULL;
+		struct rvl_node *n = be->g->nodes[s->first + i];
+		struct fusion f = { .y = n->out[0] };
 		int rc;
 
 		if (node_layer[n->id] != RVL_NONE)
@@ -287,11 +365,11 @@ static int lower_segment(struct rvl_backend *be, const struct rvl_segment *s, ui
 			continue;
 		}
 		node_layer[n->id] = be->n_layers;
-		rc = lower_node(be, s, n, &u);
+		rc = lower_node(be, s, n, &f);
 		if (rc)
 			return rc;
-		if (u)
-			node_layer[u->id] = be->n_layers - 1;
+		for (uint32_t k = 0; k < f.n; k++)
+			node_layer[f.node[k]->id] = be->n_layers - 1;
 	}
 	return 0;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Layers without weights: pools, element-wise operators, tables, copies. */
 #include "npu/epilogue.h"
-#include "rivulet_kernels.h"
 
 #include <math.h>
 #include <string.h>
@@ -249,50 +248,42 @@ struct rvl_layer *rvl_build_bin(struct rvl_graph *g, const struct rvl_node *n, b
 	return l;
 }
 
-/*
- * All 256 results of the CPU kernel, so that device and CPU cannot differ; 0 or a negative errno.
- */
-static int tabulate(const struct rvl_node *n, uint8_t *table)
+struct rvl_layer *rvl_build_function(struct rvl_graph *g, const struct rvl_function *f, const char **why)
 {
-	uint8_t x[256];
-	const void *in[RVL_MAX_IN] = { x };
-	void *out[RVL_MAX_OUT] = { table };
-	struct rvl_kernel_desc d;
-	struct rvl_kernel *k;
-	int rc;
+	struct rvl_layer *l = rvl_arena_alloc(g->arena, sizeof(*l));
 
-	rvl_node_desc(n, &d);
-	/* A line of bytes: neither the values of a constant nor the form of an image. */
-	d.in[0] = (struct rvl_kernel_arg){ .type = d.in[0].type, .quant = d.in[0].quant,
-					   .shape = { .rank = 1, .dim = { 256 } } };
-	d.out[0] = (struct rvl_kernel_arg){ .type = d.out[0].type, .quant = d.out[0].quant,
-					    .shape = d.in[0].shape };
-	for (int i = 0; i < 256; i++)
-		x[i] = i;
-	rc = rvl_kernel_new(&d, true, &k, NULL);
-	if (rc)
-		return rc;
-	rc = rvl_kernel_run(k, in, out, NULL, NULL);
-	rvl_kernel_free(k);
-	return rc;
+	*why = "its input or output is not 8 bits with one scale, or has more than four dimensions";
+	if (!l || !rvl_operand_of(f->x, &l->in) || !rvl_operand_of(f->y, &l->out))
+		return NULL;
+	l->node = f->node[0];
+	return rvl_layer_take_table(l, f, why) ? l : NULL;
+}
+
+/* The table is of the bytes that the layer would store: @l->out before it becomes the function's. */
+bool rvl_layer_take_table(struct rvl_layer *l, const struct rvl_function *f, const char **why)
+{
+	struct rvl_operand x, y;
+	uint8_t table[256];
+
+	*why = "its table could not be made";
+	if (!rvl_operand_of(f->x, &x) || !rvl_operand_of(f->y, &y) || rvl_function_table(f, table))
+		return false;
+	for (int i = 0; i < 256; i++) /* entry i belongs to int8 value i - 128 */
+		l->e.lut[i] = table[(uint8_t)(i - 128) ^ x.flip] ^ y.flip;
+	rvl_epilogue_add(l, &rvl_stage_table);
+	l->out.zp = y.zp;
+	l->out.flip = y.flip;
+	return true;
 }
 
 struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				const char **why)
 {
-	struct rvl_layer *l = new_layer(g, n, &rvl_stage_table, why);
-	uint8_t table[256];
+	struct rvl_function f;
 
 	(void)values;
-	if (!l)
-		return NULL;
-	if (tabulate(n, table)) {
-		*why = "its table could not be made";
-		return NULL;
-	}
-	for (int i = 0; i < 256; i++) /* entry i belongs to int8 value i - 128 */
-		l->e.lut[i] = table[(uint8_t)(i - 128) ^ l->in.flip] ^ l->out.flip;
-	return l;
+	rvl_function_of(n, &f);
+	return rvl_build_function(g, &f, why);
 }
 
 /* Both sides are read as the input's image, of the same bytes. */

@@ -235,7 +235,7 @@ static const struct placed places[] = {
 	{ CONV "c; in v u8 1,4,6,5; QLinearMul" ADD "v t z c h z h z -> y",
 	  "QConv npu (QLinearMul_1)" },
 	{ CONV "c; in v u8 4,1,1; QLinearMul" ADD "v t z c h z h z -> y", "QConv npu; QMul npu" },
-	{ CONV "c; QLinearAdd" ADD "c h z c h z h z -> y", "QConv npu; QAdd npu" },
+	{ CONV "c; QLinearAdd" ADD "c h z c h z h z -> y", "QConv npu (QLinearAdd_1)" },
 	{ CONV "c; in v u8 1,4,6,5; QLinearAdd" ADD
 	       "c h z v t z h z -> d; MaxPool d -> y kernel_shape=[2,2] strides=[2,2]",
 	  "QConv npu (QLinearAdd_1); MaxPool npu" },
