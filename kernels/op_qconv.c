@@ -26,6 +26,8 @@ struct conv_run {
 	uint8_t *results;	/* [oh][ow][m], likewise @y_step; scratch, or the output */
 	int64_t x_step, y_step;
 	uint8_t *prepared;	/* memory of rvl_i8_run() */
+	/* Outputs [from, past) by axis have windows inside the image whose rows are adjacent bytes. */
+	int64_t from[2], past[2];
 };
 
 /* Whether the operand or the result is in the order of the micro-kernels. */
@@ -55,7 +57,10 @@ static void order_part(void *arg, uint32_t i)
 	const struct rvl_conv_geom *g = &r->k->g;
 	int64_t n = part_of(g->h * g->w, i), at = (int64_t)i * PIXELS;
 
-	rvl_i8_transpose(r->x + at, g->xp.c, g->c, n, r->ordered + at * g->c, g->c);
+	if (g->c == 3)
+		r->k->i8->f->convert->interleave3(r->x + at, g->xp.c, n, r->ordered + at * g->c);
+	else
+		rvl_i8_transpose(r->x + at, g->xp.c, g->c, n, r->ordered + at * g->c, g->c);
 }
 
 /* Part @i of the results, from channels last to PLAIN. */
@@ -151,6 +156,54 @@ static uint8_t *gather(const struct conv_run *r, int64_t oy, int64_t ox, int64_t
 	return dst;
 }
 
+/* As memcpy() for at least 8 bytes, without a call. */
+static inline void copy_row(uint8_t *dst, const uint8_t *src, int64_t n)
+{
+	for (int64_t i = 0; i + 8 < n; i += 8)
+		memcpy(dst + i, src + i, 8);
+	memcpy(dst + n - 8, src + n - 8, 8);
+}
+
+/* gather() of a window whose rows have adjacent bytes, at least 8. */
+static uint8_t *gather_rows(const struct conv_run *r, int64_t oy, int64_t ox, uint8_t *dst)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	int64_t n = g->k[1] * g->c, pitch = g->d[0] * g->w * g->c;
+	const uint8_t *src = r->pixels + ((oy * g->s[0] - g->pad[0]) * g->w + ox * g->s[1] - g->pad[1]) *
+			     g->c;
+
+	for (int64_t ky = 0; ky < g->k[0]; ky++, src += pitch, dst += n)
+		copy_row(dst, src, n);
+	return dst;
+}
+
+/* The outputs along an axis whose windows do not pass the ends of the image. */
+static void find_inside(struct conv_run *r, int axis, int64_t outputs, int64_t n)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	int64_t s = g->s[axis], last = n - 1 - g->d[axis] * (g->k[axis] - 1) + g->pad[axis];
+
+	r->from[axis] = g->pad[axis] > 0 ? (g->pad[axis] + s - 1) / s : 0;
+	r->past[axis] = last < 0 ? 0 : last / s + 1;
+	r->past[axis] = r->past[axis] < outputs ? r->past[axis] : outputs;
+}
+
+static void find_rows(struct conv_run *r)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+
+	r->past[0] = r->past[1] = 0;
+	if (g->d[1] != 1 || r->k->i8->channels != g->c || r->x_step != g->c || g->k[1] * g->c < 8)
+		return;
+	find_inside(r, 0, g->oh, g->h);
+	find_inside(r, 1, g->ow, g->w);
+}
+
+static bool has_rows(const struct conv_run *r, int64_t oy, int64_t ox)
+{
+	return oy >= r->from[0] && oy < r->past[0] && ox >= r->from[1] && ox < r->past[1];
+}
+
 /* Whether output i reads pixel i and no other. */
 static bool is_pointwise(const struct rvl_conv_geom *g)
 {
@@ -181,10 +234,11 @@ static void fill_conv(const struct rvl_i8_job *j, int64_t group, int64_t row, in
 			point(r, oy, ox, channel, m->f->mr, (const uint8_t **)dst + i);
 			continue;
 		}
-		end = gather(r, oy, ox, channel, to);
+		end = has_rows(r, oy, ox) ? gather_rows(r, oy, ox, to) : gather(r, oy, ox, channel, to);
 		for (int64_t plane = 1; plane < m->planes; plane++)
 			end = copy(end, to, bytes);
-		memset(end, 0, (size_t)(to + m->kc - end));
+		while (end < to + m->kc)
+			*end++ = 0;
 	}
 }
 
@@ -277,6 +331,7 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 		r.results = result_bytes(g) ? results : r.y;
 		if (ordered_bytes(g))
 			rvl_parallel(pool, (uint32_t)parts(g->h * g->w), order_part, &r);
+		find_rows(&r);
 		if (k->i8->dw)
 			rvl_parallel(pool, (uint32_t)g->oh, depthwise_row, &r);
 		else

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "isa.h"
 #include "qmath.h"
 
 /* Maps an element to its scale: one per tensor, or one per channel along attr.axis. */
@@ -32,34 +33,117 @@ static int channels_of(const struct rvl_kernel *k, struct channels *c, char *why
 	return 0;
 }
 
-/* Elements @first to @first + @n, which begin at @at of the input. */
-static void quantize_run(const struct rvl_kernel *k, const struct channels *c, const void *const *in,
-			 int64_t at, uint8_t *y, int64_t first, int64_t n)
+/* ---- spans of adjacent elements, shared by threads ---- */
+
+#define SPAN 8192	/* least elements that a thread takes */
+
+struct spans {
+	const struct rvl_kernel *k;
+	const void *const *in;
+	void *out;
+	struct rvl_runs runs;
+	struct channels c;
+	const struct rvl_i8_convert *convert;
+	/* Elements @first to @first + @n, which begin at @x of the input and at @y of the output. */
+	void (*span)(const struct spans *s, int64_t first, int64_t n, int64_t x, int64_t y);
+};
+
+/* Elements of the only run, or runs. */
+static void span_range(void *arg, int64_t first, int64_t past)
 {
-	bool u8 = k->d.out[0].type == RVL_TYPE_U8;
-	const int32_t *ints = k->d.in[0].type == RVL_TYPE_S32 ? (const int32_t *)in[0] + at : NULL;
-	const float *floats = (const float *)in[0] + at, *scale = in[1];
+	const struct spans *s = arg;
+	const struct rvl_runs *r = &s->runs;
 
-	for (int64_t i = 0; i < n; i++) {
-		int64_t ch = (first + i) / c->inner % c->n;
-		float x = ints ? (float)ints[i] : floats[i];
+	if (r->n == 1) {
+		s->span(s, first, past - first, first, first);
+		return;
+	}
+	for (int64_t i = first; i < past; i++)
+		s->span(s, i * r->length, r->length, i * r->x, i * r->y);
+}
 
-		rvl_st8(y, i, rvl_quantize(x, scale[ch], rvl_ld8(in[2], ch, u8), rvl_qmin(u8),
-					   rvl_qmax(u8)));
+static void run_spans(struct spans *s, const struct rvl_pool *pool)
+{
+	const struct rvl_runs *r = &s->runs;
+
+	s->runs = rvl_runs_of(&s->k->d.in[0], &s->k->d.out[0]);
+	rvl_parallel_range(pool, r->n == 1 ? r->length : r->n,
+			   r->n == 1 ? SPAN : SPAN / (r->length ? r->length : 1) + 1, span_range, s);
+}
+
+/* How many elements from @e on have one channel, at most @n. */
+static int64_t same_channel(const struct channels *c, int64_t e, int64_t n)
+{
+	int64_t left = c->n == 1 ? n : c->inner - e % c->inner;
+
+	return left < n ? left : n;
+}
+
+static void ref_quantize(const struct rvl_i8_quantize *q, const float *x, int64_t n, uint8_t *y)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = (uint8_t)rvl_quantize(x[i], q->scale, q->zp, q->lo, q->hi);
+}
+
+static void ref_dequantize_u8(const uint8_t *x, int64_t n, float scale, int32_t zp, float *y)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = rvl_dequantize(x[i], scale, zp);
+}
+
+static void ref_dequantize_s8(const uint8_t *x, int64_t n, float scale, int32_t zp, float *y)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = rvl_dequantize((int8_t)x[i], scale, zp);
+}
+
+static const struct rvl_i8_convert reference = {
+	.quantize = ref_quantize, .dequantize_u8 = ref_dequantize_u8,
+	.dequantize_s8 = ref_dequantize_s8,
+};
+
+static const struct rvl_i8_convert *convert_of(const struct rvl_kernel *k)
+{
+	return k->reference ? &reference : rvl_i8_kernels()->convert;
+}
+
+/* ---- QuantizeLinear ---- */
+
+static void quantize_ints(const struct rvl_i8_quantize *q, const int32_t *x, int64_t n, uint8_t *y)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = (uint8_t)rvl_quantize((float)x[i], q->scale, q->zp, q->lo, q->hi);
+}
+
+static void quantize_span(const struct spans *s, int64_t first, int64_t n, int64_t x, int64_t y)
+{
+	bool u8 = s->k->d.out[0].type == RVL_TYPE_U8, ints = s->k->d.in[0].type == RVL_TYPE_S32;
+	const struct rvl_i8_convert *convert = s->convert;
+	uint8_t *to = (uint8_t *)s->out + y;
+
+	for (int64_t i = 0, m; i < n; i += m) {
+		int64_t ch = (first + i) / s->c.inner % s->c.n;
+		struct rvl_i8_quantize q = { .scale = ((const float *)s->in[1])[ch],
+					     .zp = rvl_ld8(s->in[2], ch, u8),
+					     .lo = rvl_qmin(u8), .hi = rvl_qmax(u8) };
+
+		m = same_channel(&s->c, first + i, n - i);
+		if (ints)
+			quantize_ints(&q, (const int32_t *)s->in[0] + x + i, m, to + i);
+		else
+			convert->quantize(&q, (const float *)s->in[0] + x + i, m, to + i);
 	}
 }
 
 static int run_quantize(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			void *scratch, const struct rvl_pool *pool)
 {
-	struct rvl_runs r = rvl_runs_of(&k->d.in[0], &k->d.out[0]);
-	struct channels c;
+	struct spans s = { .k = k, .in = in, .out = out[0], .span = quantize_span,
+			   .convert = convert_of(k) };
 
 	(void)scratch;
-	(void)pool;
-	channels_of(k, &c, NULL);
-	for (int64_t i = 0; i < r.n; i++)
-		quantize_run(k, &c, in, i * r.x, (uint8_t *)out[0] + i * r.y, i * r.length, r.length);
+	channels_of(k, &s.c, NULL);
+	run_spans(&s, pool);
 	return 0;
 }
 
@@ -69,7 +153,7 @@ int rvl_setup_quantize(struct rvl_kernel *k, bool reference, char *why)
 	enum rvl_type t = d->out[0].type;
 	struct channels c;
 
-	(void)reference;
+	k->reference = reference;
 	if ((d->in[0].type != RVL_TYPE_F32 && d->in[0].type != RVL_TYPE_S32) ||
 	    (t != RVL_TYPE_U8 && t != RVL_TYPE_S8) || d->n_in < 3 || d->in[2].type != t ||
 	    !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
@@ -85,32 +169,43 @@ static int32_t int_at(const void *p, int64_t i, enum rvl_type t)
 	return t == RVL_TYPE_S32 ? ((const int32_t *)p)[i] : rvl_ld8(p, i, t == RVL_TYPE_U8);
 }
 
-/* Elements @first to @first + @n, which begin at @at of the input. */
-static void dequantize_run(const struct rvl_kernel *k, const struct channels *c, const void *const *in,
-			   int64_t at, float *y, int64_t first, int64_t n)
+static void dequantize_ints(const int32_t *x, int64_t n, float scale, int32_t zp, float *y)
 {
-	enum rvl_type t = k->d.in[0].type;
-	const void *zp = k->d.n_in > 2 ? in[2] : NULL;
-	const float *scale = in[1];
+	for (int64_t i = 0; i < n; i++)
+		y[i] = rvl_dequantize(x[i], scale, zp);
+}
 
-	for (int64_t i = 0; i < n; i++) {
-		int64_t ch = (first + i) / c->inner % c->n;
+static void dequantize_span(const struct spans *s, int64_t first, int64_t n, int64_t x, int64_t y)
+{
+	enum rvl_type t = s->k->d.in[0].type;
+	const void *zps = s->k->d.n_in > 2 ? s->in[2] : NULL;
+	const uint8_t *bytes = (const uint8_t *)s->in[0] + x;
+	float *to = (float *)s->out + y;
 
-		y[i] = rvl_dequantize(int_at(in[0], at + i, t), scale[ch], int_at(zp, ch, t));
+	for (int64_t i = 0, m; i < n; i += m) {
+		int64_t ch = (first + i) / s->c.inner % s->c.n;
+		float scale = ((const float *)s->in[1])[ch];
+		int32_t zp = int_at(zps, ch, t);
+
+		m = same_channel(&s->c, first + i, n - i);
+		if (t == RVL_TYPE_S32)
+			dequantize_ints((const int32_t *)s->in[0] + x + i, m, scale, zp, to + i);
+		else if (t == RVL_TYPE_U8)
+			s->convert->dequantize_u8(bytes + i, m, scale, zp, to + i);
+		else
+			s->convert->dequantize_s8(bytes + i, m, scale, zp, to + i);
 	}
 }
 
 static int run_dequantize(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			  void *scratch, const struct rvl_pool *pool)
 {
-	struct rvl_runs r = rvl_runs_of(&k->d.in[0], &k->d.out[0]);
-	struct channels c;
+	struct spans s = { .k = k, .in = in, .out = out[0], .span = dequantize_span,
+			   .convert = convert_of(k) };
 
 	(void)scratch;
-	(void)pool;
-	channels_of(k, &c, NULL);
-	for (int64_t i = 0; i < r.n; i++)
-		dequantize_run(k, &c, in, i * r.x, (float *)out[0] + i * r.y, i * r.length, r.length);
+	channels_of(k, &s.c, NULL);
+	run_spans(&s, pool);
 	return 0;
 }
 
@@ -120,7 +215,7 @@ int rvl_setup_dequantize(struct rvl_kernel *k, bool reference, char *why)
 	enum rvl_type t = d->in[0].type;
 	struct channels c;
 
-	(void)reference;
+	k->reference = reference;
 	if (d->out[0].type != RVL_TYPE_F32 ||
 	    (t != RVL_TYPE_U8 && t != RVL_TYPE_S8 && t != RVL_TYPE_S32) ||
 	    (d->n_in > 2 && d->in[2].type != RVL_TYPE_NONE && d->in[2].type != t) ||
@@ -130,20 +225,19 @@ int rvl_setup_dequantize(struct rvl_kernel *k, bool reference, char *why)
 	return channels_of(k, &c, why);
 }
 
+static void rescale_span(const struct spans *s, int64_t first, int64_t n, int64_t x, int64_t y)
+{
+	(void)first;
+	rvl_i8_look_up(s->k->lut, (const uint8_t *)s->in[0] + x, n, (uint8_t *)s->out + y);
+}
+
 static int run_rescale(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		       void *scratch, const struct rvl_pool *pool)
 {
-	struct rvl_runs r = rvl_runs_of(&k->d.in[0], &k->d.out[0]);
+	struct spans s = { .k = k, .in = in, .out = out[0], .span = rescale_span };
 
 	(void)scratch;
-	(void)pool;
-	for (int64_t i = 0; i < r.n; i++) {
-		const uint8_t *x = (const uint8_t *)in[0] + i * r.x;
-		uint8_t *y = (uint8_t *)out[0] + i * r.y;
-
-		for (int64_t e = 0; e < r.length; e++)
-			y[e] = k->lut[x[e]];
-	}
+	run_spans(&s, pool);
 	return 0;
 }
 
@@ -329,32 +423,28 @@ static int make_tables(struct rvl_kernel *k, int64_t tables, char *why)
 	return rc;
 }
 
-/* Elements @first to @first + @n, where a table begins or, in the middle of a row, an image does. */
-static void tables_run(const struct rvl_kernel *k, const struct tables *t, const uint8_t *x,
-		       uint8_t *y, int64_t first, int64_t n)
+/* In the middle of a row, an image begins anew. */
+static void tables_span(const struct spans *s, int64_t first, int64_t n, int64_t x, int64_t y)
 {
-	for (int64_t at = 0, past; at < n; at = past) {
-		int64_t e = first + at, i = e / t->inner % t->n;
+	for (int64_t i = 0, m; i < n; i += m) {
+		int64_t table = (first + i) / s->c.inner % s->c.n;
 
-		past = at + t->inner - e % t->inner;
-		past = past < n ? past : n;
-		for (; at < past; at++)
-			y[at] = k->lut[i * BYTES + x[at]];
+		m = same_channel(&s->c, first + i, n - i);
+		rvl_i8_look_up(s->k->lut + table * BYTES, (const uint8_t *)s->in[0] + x + i, m,
+			       (uint8_t *)s->out + y + i);
 	}
 }
 
 static int run_tables(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		      void *scratch, const struct rvl_pool *pool)
 {
-	struct rvl_runs r = rvl_runs_of(&k->d.in[0], &k->d.out[0]);
+	struct spans s = { .k = k, .in = in, .out = out[0], .span = tables_span };
 	struct tables t;
 
 	(void)scratch;
-	(void)pool;
 	tables_of(&k->d, &t, NULL);
-	for (int64_t i = 0; i < r.n; i++)
-		tables_run(k, &t, (const uint8_t *)in[0] + i * r.x, (uint8_t *)out[0] + i * r.y,
-			   i * r.length, r.length);
+	s.c = (struct channels) { .n = t.n, .inner = t.inner };
+	run_spans(&s, pool);
 	return 0;
 }
 

@@ -64,6 +64,6 @@ static void gemm(const struct rvl_i8_gemm_call *c)
 const struct rvl_i8_kernels rvl_i8_avx2 = {
 	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .widen = widen_bytes,
 	.dw = { { .nr = NR, .kr = 2, .run = dw } },
-	.requant = requant16,
+	.convert = &rvl_i8_convert_avx2, .requant = requant16,
 };
 #endif

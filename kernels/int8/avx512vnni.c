@@ -351,6 +351,6 @@ VNNI static void requant16(const int32_t *sum, const float *scale, const struct 
 const struct rvl_i8_kernels rvl_i8_avx512vnni = {
 	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm,
 	.dw = { { .nr = 64, .kr = 4, .run = dw64 }, { .nr = 32, .kr = 4, .run = dw32 } },
-	.requant = requant16,
+	.convert = &rvl_i8_convert_avx512, .requant = requant16,
 };
 #endif

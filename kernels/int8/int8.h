@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "int8/convert.h"
+
 /* Requantisation of a sum. Results are computed as int8 and changed to uint8 by the last XOR. */
 struct rvl_i8_post {
 	float lo, hi;		/* clamp before rounding, zero point subtracted */
@@ -71,6 +73,7 @@ struct rvl_i8_kernels {
 	/* Writes @n bytes as int16; NULL where gemm() reads no rows of int16. */
 	void (*widen)(const uint8_t *p, int64_t n, bool u8, int16_t *dst);
 	struct rvl_i8_dw dw[2];	/* the second one for few channels; run is NULL where there is none */
+	const struct rvl_i8_convert *convert;
 	/* dst[i] = requantised sum[i] for i < 16 */
 	void (*requant)(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
 			uint8_t *dst);

@@ -72,5 +72,5 @@ static void dw(const struct rvl_i8_dw_call *c)
 
 const struct rvl_i8_kernels rvl_i8_scalar = {
 	.mr = MR, .nr = NR, .kr = 1, .gemm = gemm, .dw = { { .nr = NR, .kr = 1, .run = dw } },
-	.requant = requant16,
+	.convert = &rvl_i8_convert_base, .requant = requant16,
 };

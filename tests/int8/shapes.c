@@ -141,7 +141,7 @@ static void random_conv(struct product *p)
 	ow = test_axis(&p->d.attr, 1, w, group == 1 ? 4 : test_rnd(20) ? 7 : 20);
 	test_image(&p->d.in[0], byte_type(), images, cg * group, h, w);
 	test_image(&p->d.in[1], test_rnd(4) ? RVL_TYPE_S8 : RVL_TYPE_U8, mg * group, cg, p->d.attr.kernel[0],
-	       p->d.attr.kernel[1]);
+		   p->d.attr.kernel[1]);
 	test_image(&p->d.out[0], byte_type(), images, mg * group, oh, ow);
 	complete(p, mg * group, 0);
 }
@@ -189,12 +189,42 @@ static void random_binary(struct product *p)
 		p->scale[i][0] = 0.01f * (float)(1 + test_rnd(8));
 }
 
+/* Floats to bytes or back, of all numbers, with one scale or one for each channel. */
+static void random_convert(struct product *p)
+{
+	int64_t c = 1 + test_rnd(40), n = test_rnd(2) ? c : 1;
+	bool back = test_rnd(2);
+	struct rvl_kernel_desc *d = &p->d;
+	enum rvl_type t = byte_type();
+
+	d->op = back ? RVL_OP_DEQUANTIZE : RVL_OP_QUANTIZE;
+	d->n_in = 3;
+	d->n_out = 1;
+	d->attr.axis = 1;
+	test_image(&d->in[0], back ? t : RVL_TYPE_F32, 1 + test_rnd(2), c, 1 + test_rnd(9), 1 + test_rnd(90));
+	d->out[0] = d->in[0];
+	d->out[0].type = back ? RVL_TYPE_F32 : t;
+	d->in[1] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { n > 1, { n } } };
+	d->in[2] = (struct rvl_kernel_arg) { .type = t, .shape = { n > 1, { n } } };
+	p->x = test_guarded(test_bytes(&d->in[0]), back ? 1 : 4);
+	p->w = test_guarded((size_t)n * 4, 4);
+	p->b = test_guarded((size_t)n, 1);
+	p->y = test_guarded(test_bytes(&d->out[0]), back ? 4 : 1);
+	p->ref = test_guarded(test_bytes(&d->out[0]), back ? 4 : 1);
+	for (int64_t i = 0; i < n; i++)
+		((float *)(void *)p->w.p)[i] = 0.25f * (float)(1 + test_rnd(4));
+	for (size_t i = 0; !back && test_rnd(4) && i < p->x.size / 4; i++)	/* many ties */
+		((float *)(void *)p->x.p)[i] = 0.125f * (float)((int)test_rnd(2000) - 1000);
+}
+
 static void random_product(struct product *p)
 {
 	memset(p, 0, sizeof(*p));
 	rvl_attr_init(&p->d.attr);
 	if (!test_rnd(8))
 		random_binary(p);
+	else if (!test_rnd(12))
+		random_convert(p);
 	else if (test_rnd(4))
 		random_conv(p);
 	else

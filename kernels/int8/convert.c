@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Loops without branches, which the compiler vectorises for each set. No function of the C library
+ * rounds, because SSE2 has no instruction for it.
+ */
+#include "int8/convert.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+#include <string.h>
+
+#include "qmath.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define TO_INT 12582912.0f	/* 1.5 * 2^23: adding it rounds to integers, half to even */
+
+INLINE int32_t bits_of(float v)
+{
+	int32_t u;
+
+	memcpy(&u, &v, sizeof(u));
+	return u;
+}
+
+/* The clamp leaves numbers below 2^9 in magnitude. */
+INLINE uint8_t quantized(float v, float lo, float hi, int32_t zp)
+{
+	v = v > lo ? v : lo;
+	v = v < hi ? v : hi;
+	return (uint8_t)(bits_of(v + TO_INT) - bits_of(TO_INT) + zp);
+}
+
+/* Pixels [@i, @n). */
+INLINE void interleave_from(const uint8_t *x, int64_t pitch, int64_t i, int64_t n, uint8_t *y)
+{
+	for (; i < n; i++) {
+		y[3 * i] = x[i];
+		y[3 * i + 1] = x[pitch + i];
+		y[3 * i + 2] = x[2 * pitch + i];
+	}
+}
+
+static void interleave3_base(const uint8_t *x, int64_t pitch, int64_t n, uint8_t *y)
+{
+	interleave_from(x, pitch, 0, n, y);
+}
+
+#ifdef __x86_64__
+/* Sixteen pixels are three registers, of each of which every plane has a third. */
+static __attribute__((target("avx2"))) void interleave3_avx2(const uint8_t *x, int64_t pitch, int64_t n,
+							     uint8_t *y)
+{
+	__m128i order[3][3];	/* of bytes of a plane in a register */
+	int64_t i = 0;
+
+	for (int r = 0; r < 3; r++) {
+		for (int c = 0; c < 3; c++) {
+			int8_t at[16];
+
+			for (int b = 0; b < 16; b++)
+				at[b] = (int8_t)((16 * r + b) % 3 == c ? (16 * r + b) / 3 : -1);
+			order[r][c] = _mm_loadu_si128((const __m128i *)at);
+		}
+	}
+	for (; i + 16 <= n; i += 16) {
+		__m128i p0 = _mm_loadu_si128((const __m128i *)(x + i));
+		__m128i p1 = _mm_loadu_si128((const __m128i *)(x + pitch + i));
+		__m128i p2 = _mm_loadu_si128((const __m128i *)(x + 2 * pitch + i));
+
+		for (int r = 0; r < 3; r++) {
+			__m128i v = _mm_or_si128(_mm_shuffle_epi8(p0, order[r][0]),
+						 _mm_shuffle_epi8(p1, order[r][1]));
+
+			v = _mm_or_si128(v, _mm_shuffle_epi8(p2, order[r][2]));
+			_mm_storeu_si128((__m128i *)(y + 3 * i + 16 * r), v);
+		}
+	}
+	interleave_from(x, pitch, i, n, y);
+}
+
+#define interleave3_avx512 interleave3_avx2
+#endif
+
+#define SET(set, target) \
+	static target void quantize_##set(const struct rvl_i8_quantize *q, const float *x, int64_t n, \
+					  uint8_t *y) \
+	{ \
+		const float lo = (float)(q->lo - q->zp), hi = (float)(q->hi - q->zp), scale = q->scale; \
+		const int32_t zp = q->zp; \
+		for (int64_t i = 0; i < n; i++) \
+			y[i] = quantized(x[i] / scale, lo, hi, zp); \
+	} \
+	static target void dequantize_u8_##set(const uint8_t *x, int64_t n, float scale, int32_t zp, \
+					       float *y) \
+	{ \
+		for (int64_t i = 0; i < n; i++) \
+			y[i] = (float)(x[i] - zp) * scale; \
+	} \
+	static target void dequantize_s8_##set(const uint8_t *x, int64_t n, float scale, int32_t zp, \
+					       float *y) \
+	{ \
+		for (int64_t i = 0; i < n; i++) \
+			y[i] = (float)((int8_t)x[i] - zp) * scale; \
+	} \
+	const struct rvl_i8_convert rvl_i8_convert_##set = { \
+		.quantize = quantize_##set, .dequantize_u8 = dequantize_u8_##set, \
+		.dequantize_s8 = dequantize_s8_##set, .interleave3 = interleave3_##set, \
+	};
+
+SET(base, )
+#ifdef __x86_64__
+SET(avx2, __attribute__((target("avx2"))))
+SET(avx512, __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512"))))
+#endif
+
+/* Eight bytes at a time: the loads and stores of x and y otherwise limit the loop. */
+void rvl_i8_look_up(const uint8_t table[256], const uint8_t *x, int64_t n, uint8_t *y)
+{
+	int64_t i = 0;
+
+	for (; i + 8 <= n; i += 8) {
+		uint64_t v, r = 0;
+
+		memcpy(&v, x + i, sizeof(v));
+#pragma GCC unroll 8
+		for (int b = 0; b < 64; b += 8)
+			r |= (uint64_t)table[v >> b & 255] << b;
+		memcpy(y + i, &r, sizeof(r));
+	}
+	for (; i < n; i++)
+		y[i] = table[x[i]];
+}

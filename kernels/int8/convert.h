@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Quantisation, dequantisation and tables of bytes, over adjacent elements. */
+#ifndef RVL_INT8_CONVERT_H
+#define RVL_INT8_CONVERT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* y[i] = rvl_quantize(x[i], scale, zp, lo, hi), as bytes */
+struct rvl_i8_quantize {
+	float scale;
+	int32_t zp, lo, hi;
+};
+
+/* One set of functions for each width of registers; all give the same bits. */
+struct rvl_i8_convert {
+	void (*quantize)(const struct rvl_i8_quantize *q, const float *x, int64_t n, uint8_t *y);
+	/* y[i] = (x[i] - zp) * scale, of uint8 and of int8 */
+	void (*dequantize_u8)(const uint8_t *x, int64_t n, float scale, int32_t zp, float *y);
+	void (*dequantize_s8)(const uint8_t *x, int64_t n, float scale, int32_t zp, float *y);
+	/* Pixels of three channels from planes that are @pitch bytes apart */
+	void (*interleave3)(const uint8_t *x, int64_t pitch, int64_t n, uint8_t *y);
+};
+
+extern const struct rvl_i8_convert rvl_i8_convert_base;
+#ifdef __x86_64__
+extern const struct rvl_i8_convert rvl_i8_convert_avx2, rvl_i8_convert_avx512;
+#endif
+
+/** y[i] = table[x[i]]; @y may be @x */
+void rvl_i8_look_up(const uint8_t table[256], const uint8_t *x, int64_t n, uint8_t *y);
+
+#endif
