@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CONV engine for int8, dense and sparse; conv_sc.c is the stochastic one. The scalar code is the
+ * The CONV engine for int8, dense and sparse; conv_taps.c is the depthwise one, conv_sc.c the
+ * stochastic one. The scalar code is the
  * definition. The vector code of conv_simd.c gives the same bits, and runs where the host and the
  * shape allow it.
  */
 #include "conv_simd.h"
 #include "conv_sparse.h"
+#include "conv_taps.h"
 
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "accumulators leave as host integers");
-
-/* Returns the INP word that a tap reads, or -1 in the padding. */
-static int64_t input_row(const struct rivulet_insn_c_input *in, int64_t y)
-{
-	if (y < 0 || y >= in->rows)
-		return -1;
-	return (in->wrap ? (in->phase + y) % in->wrap : y) * in->row_pitch;
-}
 
 static uint32_t dot(const int8_t *x, const int8_t *w, uint32_t n)
 {
@@ -61,7 +55,7 @@ static void add_block(const struct site *s, int64_t i, uint32_t *sum)
 							   i * out->wgt_ic_pitch);
 
 	for (int64_t ky = 0; ky < k->kh; ky++) {
-		int64_t row = input_row(&s->cfg->c_input, s->y * k->sy + ky * k->dy + k->org_y);
+		int64_t row = rvl_conv_row(&s->cfg->c_input, s->y * k->sy + ky * k->dy + k->org_y);
 
 		for (int64_t kx = 0; kx < k->kw; kx++, w += s->block_bytes) {
 			int64_t tx = s->x * k->sx + kx * k->dx + k->org_x;
@@ -118,6 +112,8 @@ int rvl_conv(struct rvl_core *c, const struct rivulet_config *cfg,
 
 	if (v->mode == RIVULET_MODE_STOCHASTIC)
 		return rvl_conv_stochastic(c, cfg, v);
+	if (v->mode == RIVULET_MODE_TAPS)
+		return rvl_conv_taps(c, cfg, v);
 	r = rvl_conv_simd(c, cfg, v);
 	return r == RVL_CONV_SCALAR ? conv_scalar(c, cfg, v) : r;
 }

@@ -67,6 +67,14 @@ int rvl_alu(struct rvl_core *c, const struct rivulet_config *cfg, const struct r
 int rvl_store(struct rvl_core *c, const struct rivulet_config *cfg,
 	      const struct rivulet_insn_store *s);
 
+/** rvl_conv_row() - words from a block's first to row @y of the tile, or -1 outside the bounds */
+static inline int64_t rvl_conv_row(const struct rivulet_insn_c_input *in, int64_t y)
+{
+	if (y < 0 || y >= in->rows)
+		return -1;
+	return (in->wrap ? (in->phase + y) % in->wrap : y) * in->row_pitch;
+}
+
 /** enum rvl_simd - instruction sets of the host that the vector convolution can use */
 enum rvl_simd { RVL_SIMD_NONE, RVL_SIMD_AVX2, RVL_SIMD_VNNI };
 /** rvl_conv_force() - use at most this from now on, for tests; returns what will really be used */

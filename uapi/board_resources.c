@@ -4,6 +4,7 @@
  */
 #include "rivulet_board.h"
 #include "rivulet_isa.h"
+#include "rivulet_sparse.h"
 
 #define DSP_PER_LANE 6	 /* of the ALU */
 #define LUT_PER_LANE 600
@@ -37,15 +38,35 @@ static uint32_t weight_blocks(const struct rivulet_board *b, uint32_t width, uin
 	return blocks(b->tm, b->dn, b->wgt_bytes / b->tm, width, depth);
 }
 
-/*
- * Sparse: the operand of each multiplier is one of tn bytes. Four inputs of a multiplexer are a LUT,
- * up to 16 are combined without further LUTs; above, another LUT combines up to four of those.
- */
-static uint32_t multiplexers(const struct rivulet_board *b)
+static bool has(const struct rivulet_board *b, enum rivulet_mode mode)
 {
-	uint32_t bit = div_up(b->tn, 4) + (b->tn > 16 ? div_up(b->tn, 64) : 0);
+	return b->modes >> mode & 1;
+}
 
-	return b->modes >> RIVULET_MODE_SPARSE & 1 ? b->tm * b->dn * 8 * bit : 0;
+/*
+ * A bit of a multiplexer of @n inputs. Four inputs are a LUT, up to 16 are combined without further
+ * LUTs; above, another LUT combines up to four of those.
+ */
+static uint32_t multiplexer(uint32_t n)
+{
+	return div_up(n, 4) + (n > 16 ? div_up(n, 64) : 0);
+}
+
+/* The operand of each multiplier is one of tn bytes. */
+static uint32_t operands(const struct rivulet_board *b)
+{
+	return b->tm * b->dn * 8 * multiplexer(b->tn);
+}
+
+/* Each lane takes the word of one bank, and each row the byte of its channel. */
+static uint32_t tap_lanes(const struct rivulet_board *b)
+{
+	uint32_t banks = 8 * b->tn * b->dn * multiplexer(b->dn) + 64 * b->dn;
+	struct rivulet_sparse s = rivulet_sparse_of(b, b->dn);
+
+	if (!has(b, RIVULET_MODE_TAPS))
+		return 0;
+	return banks + (has(b, RIVULET_MODE_SPARSE) ? b->tm * b->dn * s.bits : operands(b));
 }
 
 static uint32_t luts(const struct rivulet_board *b)
@@ -54,7 +75,10 @@ static uint32_t luts(const struct rivulet_board *b)
 	uint32_t rotate = 8 * b->tm * b->dn;		 /* of the WGT banks */
 	uint32_t row_buffers = 2 * (b->row_bytes / 6 + 40 * b->tn);
 
-	return rows + multiplexers(b) + LUT_PER_LANE * b->alu_lanes + rotate + row_buffers + LUT_FIXED;
+	uint32_t sparse = has(b, RIVULET_MODE_SPARSE) ? operands(b) : 0;
+
+	return rows + sparse + tap_lanes(b) + LUT_PER_LANE * b->alu_lanes + rotate + row_buffers +
+	       LUT_FIXED;
 }
 
 struct rivulet_resources rivulet_board_resources(const struct rivulet_board *b)

@@ -2,6 +2,7 @@
 /* Cycles, port beats and bytes of single instructions (docs/isa.md, "Time"). */
 #include "rivulet_cost.h"
 #include "rivulet_footprint.h"
+#include "rivulet_lanes.h"
 #include "rivulet_sparse.h"
 #include "runs.h"
 
@@ -354,6 +355,23 @@ static void sparse_cost(const struct rivulet_board *b, const struct rivulet_conf
 	cost->engine = mul(loops, cost->words);
 }
 
+static void taps_cost(const struct rivulet_board *b, const struct rivulet_config *c,
+		      const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
+{
+	struct rivulet_lanes l;
+	struct rivulet_lanes_time column;
+	uint64_t blocks = v->icb * v->ocb;
+
+	rivulet_lanes_of(b, &c->c_kernel, &l);
+	column = rivulet_lanes_time(b, &l, &c->c_kernel, &c->c_input, v->rows);
+	cost->words = v->rows * v->cols;
+	cost->weights = 1;
+	cost->macs = mul(mul(cost->words * l.passes, blocks), b->tm * b->dn);
+	cost->sparse_macs = cost->macs;
+	cost->engine = mul(mul(column.cycles, v->cols), blocks);
+	cost->inp_full = column.full * RIVULET_SHARE / column.cycles;
+}
+
 static void conv_cost(const struct rivulet_board *b, const struct rivulet_config *c,
 		      const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
 {
@@ -361,6 +379,8 @@ static void conv_cost(const struct rivulet_board *b, const struct rivulet_config
 		stream_cost(b, c, v, cost);
 	else if (v->mode == RIVULET_MODE_SPARSE)
 		sparse_cost(b, c, v, cost);
+	else if (v->mode == RIVULET_MODE_TAPS)
+		taps_cost(b, c, v, cost);
 	else
 		dense_cost(b, c, v, cost);
 	if (cost->engine < UINT64_MAX - RIVULET_CONV_FILL)
@@ -400,6 +420,7 @@ static void alu_cost(const struct rivulet_board *b, const struct rivulet_config 
 	cost->table = a->lut ? RIVULET_ALU_COPY : 0;
 	cost->setup = a->rq ? rivulet_alu_setup(channels) : 0;
 	cost->reads = positions;
+	cost->inp_reads = (a->src ? 0 : positions) + (a->bin ? channels / b->tn : 0);
 	cost->writes = a->dst ? 0 : channels / b->tn;
 	cost->result = rivulet_alu_result(b, channels, positions, a->pool > RIVULET_POOL_MAX,
 					  a->bin);

@@ -4,11 +4,13 @@
 
 #include <string.h>
 
+#include "rivulet_lanes.h"
 #include "rivulet_sc.h"
 #include "rivulet_sparse.h"
 
 #define IMPLEMENTED                                                                                \
-	(1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_SPARSE | 1 << RIVULET_MODE_STOCHASTIC)
+	(1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_SPARSE | 1 << RIVULET_MODE_STOCHASTIC |       \
+	 1 << RIVULET_MODE_TAPS)
 #define SCALE_MAX 20 /* log2: sums stay below 2^31 */
 
 uint32_t rivulet_mem_word(const struct rivulet_board *b, enum rivulet_mem mem)
@@ -134,13 +136,27 @@ static int check_stream(const struct rivulet_board *b, const struct rivulet_conf
 }
 
 /* Every block begins where its passes are in different banks of WGT. */
+static bool banks_apart(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_conv *v)
+{
+	struct rivulet_sparse s = rivulet_sparse_of(b, b->dn);
+
+	return !(v->wgt % s.align) && !(c->c_out.wgt_oc_pitch % s.align) &&
+	       !(c->c_out.wgt_ic_pitch % s.align);
+}
+
 static int check_sparse(const struct rivulet_board *b, const struct rivulet_config *c,
 			const struct rivulet_insn_conv *v)
 {
-	struct rivulet_sparse s = rivulet_sparse_of(b, c->c_mode.dn);
+	return field(c->c_mode.dn && c->c_mode.dn <= b->tn && banks_apart(b, c, v));
+}
 
-	return field(c->c_mode.dn && c->c_mode.dn <= b->tn && !(v->wgt % s.align) &&
-		     !(c->c_out.wgt_oc_pitch % s.align) && !(c->c_out.wgt_ic_pitch % s.align));
+static int check_taps(const struct rivulet_board *b, const struct rivulet_config *c,
+		      const struct rivulet_insn_conv *v)
+{
+	int64_t mult = c->c_mode.mult ? c->c_mode.mult : 1;
+
+	return field(c->c_mode.first < mult * b->tn && banks_apart(b, c, v));
 }
 
 static int check_conv(const struct rivulet_board *b, const struct rivulet_config *c,
@@ -151,13 +167,15 @@ static int check_conv(const struct rivulet_board *b, const struct rivulet_config
 
 	if (!(IMPLEMENTED >> v->mode & 1) || !(b->modes >> v->mode & 1))
 		return RIVULET_FAULT_MODE;
-	if (m->wfmt || m->lane_ch || m->lane_taps)
+	if (m->wfmt)
 		return RIVULET_FAULT_MODE;
 	if (!v->rows || !v->cols || !v->icb || !v->ocb || !k->kh || !k->kw || !k->sy || !k->sx ||
 	    !k->dy || !k->dx)
 		return RIVULET_FAULT_FIELD;
 	if (v->mode == RIVULET_MODE_SPARSE)
 		return check_sparse(b, c, v);
+	if (v->mode == RIVULET_MODE_TAPS)
+		return check_taps(b, c, v);
 	return v->mode == RIVULET_MODE_STOCHASTIC ? check_stream(b, c, v) : 0;
 }
 
@@ -393,15 +411,26 @@ static void conv_input(const struct rivulet_config *c, const struct rivulet_insn
 		conv_rows(c, v, f, 0, low, x);
 }
 
-/* WGT words of the weights of one output block, input block and tap. */
+static uint64_t taps_words(const struct rivulet_board *b, const struct rivulet_config *c)
+{
+	struct rivulet_lanes l;
+
+	rivulet_lanes_of(b, &c->c_kernel, &l);
+	return l.passes * l.words;
+}
+
+/* WGT words of the weights of one output block and input block, all taps. */
 static uint64_t weight_words(const struct rivulet_board *b, const struct rivulet_config *c,
 			     const struct rivulet_insn_conv *v)
 {
 	struct rivulet_sparse s = rivulet_sparse_of(b, c->c_mode.dn);
+	uint64_t taps = c->c_kernel.kh * c->c_kernel.kw;
 
+	if (v->mode == RIVULET_MODE_TAPS)
+		return taps_words(b, c);
 	if (v->mode == RIVULET_MODE_SPARSE)
-		return rivulet_sparse_words(&s);
-	return b->tm * b->tn / RIVULET_WGT_WORD;
+		return taps * rivulet_sparse_words(&s);
+	return taps * (b->tm * b->tn / RIVULET_WGT_WORD);
 }
 
 static void conv_words(const struct rivulet_board *b, const struct rivulet_config *c,
@@ -413,8 +442,7 @@ static void conv_words(const struct rivulet_board *b, const struct rivulet_confi
 	a = add(f, RIVULET_MEM_WGT, v->wgt);
 	a->read = true;
 	blocks(a, v->ocb, c->c_out.wgt_oc_pitch);
-	rows(a, v->icb, c->c_out.wgt_ic_pitch,
-	     c->c_kernel.kh * c->c_kernel.kw * weight_words(b, c, v));
+	rows(a, v->icb, c->c_out.wgt_ic_pitch, weight_words(b, c, v));
 	a = add(f, RIVULET_MEM_ACC, v->acc);
 	a->read = v->keep;
 	a->write = true;

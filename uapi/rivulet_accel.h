@@ -107,6 +107,8 @@ enum drm_rivulet_mode {
 	DRM_RIVULET_MODE_BITPLANE = 3,
 	/** @DRM_RIVULET_MODE_STOCHASTIC: bitstreams */
 	DRM_RIVULET_MODE_STOCHASTIC = 4,
+	/** @DRM_RIVULET_MODE_TAPS: int8 x int8, depthwise: several taps of a channel at once */
+	DRM_RIVULET_MODE_TAPS = 5,
 };
 
 /** enum drm_rivulet_circuit_id - index of a stochastic circuit in @circuit */

@@ -28,7 +28,7 @@
 	K(mem_latency, 0, 65536, "cycles", "request to first beat")                                \
 	K(dma_bits, 32, 64, "bits", "width of the bus addresses that the DMA port drives")         \
 	K(queue_depth, 2, 4096, "instructions", "held per queue")                                  \
-	K(modes, 1, 31, "bits", "CONV modes implemented, bit n = mode n")                          \
+	K(modes, 1, 63, "bits", "CONV modes implemented, bit n = mode n")                          \
 	K(cycle_cap, 1, 1048576, "2^20 cycles", "a longer program is ENDLESS")                     \
 	K(fj_per_mac, 0, 1000000, "fJ", "one int8 MAC at the highest level's voltage")             \
 	K(fj_per_byte, 0, 10000000, "fJ", "one DMA byte at the highest level's voltage")           \
@@ -145,7 +145,7 @@ struct rivulet_work {
 	uint64_t macs;	/* int8 products */
 	uint64_t bytes;	/* DMA, both ways */
 	uint64_t cycles;
-	uint64_t sparse_macs;	/* of these, by (value, index) pairs */
+	uint64_t sparse_macs;	/* of these, by (value, index) pairs or by tap lanes */
 	uint64_t stream_macs;	/* stochastic products */
 	uint64_t stream_fj;	/* their energy at the highest level's voltage */
 };

@@ -23,6 +23,7 @@
 #define RIVULET_SPARSE_READS 2	/* of WGT in an inner loop of sparse CONV: values, indices */
 #define RIVULET_ALU_FILL 8	/* likewise the ALU lanes */
 #define RIVULET_TOKEN_MAX 255
+#define RIVULET_SHARE	  1024	/* unit of inp_full */
 #define RIVULET_PAGE_BYTES 4096u
 
 /** struct rivulet_config - configuration in force, one struct per CFG form, all zero at job start */
@@ -73,11 +74,13 @@ struct rivulet_cost {
 	uint64_t table, setup;	/* ALU: cycles of copying the table and the parameters of a block */
 	uint64_t result, reads;	/* ALU: cycles of a result word, words of A read for it */
 	uint64_t writes;	/* ALU: words of INP that hold a result */
+	uint64_t inp_reads;	/* ALU: words of INP read for a result word */
+	uint64_t inp_full;	/* CONV: of 1024 cycles, those that read all banks of INP */
 	uint64_t read_bytes;
 	uint64_t write_bytes;
 	uint64_t weights;	/* dense, sparse CONV: cycles of an inner loop that read WGT */
 	uint64_t macs;		/* padding included */
-	uint64_t sparse_macs;	/* of these, sparse */
+	uint64_t sparse_macs;	/* of these, sparse or by tap lanes */
 	uint64_t stream_macs;	/* of these, stochastic */
 	uint64_t stream_fj;	/* their energy at the highest level */
 };

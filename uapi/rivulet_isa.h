@@ -47,6 +47,7 @@ enum rivulet_mode {
 	RIVULET_MODE_BINARY,	/* +-1 x +-1, XNOR-popcount */
 	RIVULET_MODE_BITPLANE,	/* weights as 0/1 planes, a columns at a time */
 	RIVULET_MODE_STOCHASTIC,	/* sign-magnitude bitstreams; the length comes from C_MODE of the variant */
+	RIVULET_MODE_TAPS,	/* int8, depthwise: dn taps of a channel at once */
 	RIVULET_MODES
 };
 
@@ -196,8 +197,7 @@ enum rivulet_bin {
 #define RIVULET_CFG_C_MODE(F)                                                                      \
 	F(wfmt, 32, 4, 0, "weight format; 0: that of the mode")                            \
 	F(dn, 36, 6, 0, "sparse: pairs kept of each row of a block, 1..tn")                             \
-	F(lane_ch, 42, 6, 0, "lane map: channels taken at once; 0: all tn")                        \
-	F(lane_taps, 48, 5, 0, "lane map: taps of one channel taken at once; 0: one")              \
+	F(mult, 42, 8, 0, "taps: output channels of an input channel; 0: 1")                       \
 	F(planes, 53, 4, 0, "bit-plane: weight bits, 1..8")                                        \
 	F(group, 57, 4, 0, "bit-plane: columns a at a time")                                       \
 	F(circuit, 61, 3, 0, "stochastic: enum rivulet_sc_circuit")                                \
@@ -205,7 +205,8 @@ enum rivulet_bin {
 	F(valid, 73, 16, 0, "binary, stochastic: valid input channels; 0: all")                    \
 	F(border, 89, 1, 0, "binary: taps outside the bounds contribute nothing")                  \
 	F(out, 90, 14, 0, "stochastic: valid output channels; 0: all")                             \
-	F(scale, 104, 5, 0, "stochastic: log2 of the adder's scale S, 0..20")
+	F(scale, 104, 5, 0, "stochastic: log2 of the adder's scale S, 0..20")                      \
+	F(first, 109, 14, 0, "taps: output channel of row 0, below mult * tn")
 
 #define RIVULET_CFG_A_SRC(F)                                                                       \
 	F(a_row, 32, 16, 0, "words between rows of A")                                             \

@@ -456,6 +456,8 @@ static struct flight *last_flight(struct queue *q)
 /* Of 1024 words of a transfer, the number that wait a cycle for a bank of INP. */
 static uint32_t slowdown(const struct rivulet_timeline *t, const struct flight *f)
 {
+	if (f->e.insn.form == RIVULET_FORM_store && f->e.insn.store.mem == RIVULET_MEM_INP)
+		return work_inp_delay(&t->work);
 	if (f->e.insn.form != RIVULET_FORM_load || f->e.insn.load.mem != RIVULET_MEM_INP)
 		return 0;
 	return work_inp_writes(&t->work) / t->board->dn;

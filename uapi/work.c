@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 #include "work.h"
 
-#define NEVER UINT64_MAX
+#define NEVER	   UINT64_MAX
+#define MOST_DELAY (16 * WORK_UNIT) /* of 1024 words of STORE */
 
 static uint64_t less(uint64_t a, uint64_t b)
 {
@@ -66,6 +67,20 @@ static void share_acc(struct work *w)
 	w->conv.rate -= meet * reads / period;
 }
 
+/*
+ * CONV in taps mode reads all banks of INP in some passes, in which the ALU gets no word of INP. In
+ * the others, an engine that waits once is behind CONV and does not meet it again.
+ */
+static void share_inp(struct work *w)
+{
+	uint64_t most = (WORK_UNIT - w->full) * w->cost.result;
+
+	if (w->full && most < WORK_UNIT * w->cost.inp_reads)
+		w->alu.rate = less(w->alu.rate, most / w->cost.inp_reads);
+	if (!w->alu.rate)
+		w->alu.rate = 1;
+}
+
 static void set_rates(struct work *w, uint64_t now)
 {
 	update_left(&w->conv, now);
@@ -73,10 +88,12 @@ static void set_rates(struct work *w, uint64_t now)
 	w->conv.rate = w->alu.rate = WORK_UNIT;
 	if (!w->conv.on || !w->alu.on || !w->loop)
 		return;
-	if (w->stage == ALU_RESULTS)
+	if (w->stage == ALU_RESULTS) {
 		share_acc(w);
-	else if (w->stage != ALU_DRAIN) /* CONV reads WGT in the first cycles of its inner loop */
+		share_inp(w);
+	} else if (w->stage != ALU_DRAIN) { /* CONV reads WGT in the first cycles of its inner loop */
 		w->alu.rate = WORK_UNIT - WORK_UNIT * w->weights / w->loop;
+	}
 }
 
 /* ---- ALU ---- */
@@ -153,6 +170,7 @@ void work_start(struct work *w, const struct rivulet_config *c, const struct riv
 		begin(&w->conv, e->cost.engine, now);
 		w->loop = e->cost.words;
 		w->weights = e->cost.weights;
+		w->full = e->cost.inp_full;
 		halves(&w->conv, w->half, v->acc,
 		       (v->ocb - 1) * c->c_out.blk_pitch + (v->rows - 1) * c->c_out.row_pitch +
 			       v->cols);
@@ -190,6 +208,15 @@ void work_step(struct work *w, uint64_t now)
 uint32_t work_inp_writes(const struct work *w)
 {
 	return w->alu.on && w->stage == ALU_RESULTS ? w->writes : 0;
+}
+
+uint32_t work_inp_delay(const struct work *w)
+{
+	uint64_t free = WORK_UNIT - w->full;
+
+	if (!w->conv.on || !w->full)
+		return 0;
+	return less(w->full * WORK_UNIT / (free ? free : 1), MOST_DELAY);
 }
 
 void work_delay_conv(struct work *w, const struct rivulet_config *c,

@@ -26,6 +26,7 @@ struct work {
 	struct worker conv, alu;
 	uint64_t loop; /* CONV: cycles of the inner loop; 0: CONV delays no other engine */
 	uint64_t weights; /* CONV: of these, cycles that read WGT */
+	uint64_t full;	  /* CONV: of 1024 cycles, those that read all banks of INP */
 	enum alu_stage stage;
 	struct rivulet_cost cost; /* ALU */
 	uint64_t blocks;	  /* ALU: not yet done, including the present one */
@@ -45,6 +46,8 @@ uint64_t work_change(const struct work *w);
 void work_step(struct work *w, uint64_t now);
 /** work_inp_writes() - words that the ALU writes to INP in 1024 cycles at its present rate */
 uint32_t work_inp_writes(const struct work *w);
+/** work_inp_delay() - of 1024 words that STORE reads from INP, the cycles that it waits for CONV */
+uint32_t work_inp_delay(const struct work *w);
 /**
  * work_delay_conv() - transfer @d takes @words cycles from CONV, as far as both use the same half
  * of ACC

@@ -8,6 +8,9 @@
 #include "npu/chain.h"
 #include "npu/stream.h"
 #include "rivulet_footprint.h"
+#include "rivulet_lanes.h"
+
+#define RING_STEPS 4 /* by which a ring may be higher so that no taps conflict */
 
 /* WGT words that are kept for each layer until it is cut. */
 struct share {
@@ -39,6 +42,31 @@ static int64_t rows_needed(const struct rvl_layer *a, const struct rvl_layer *b,
 	return rvl_div_up(most, th) * th + lead * th;
 }
 
+/*
+ * Rows of a ring, from r->rows on in steps of @step, for which the taps of a pass do not conflict
+ * where the last row and the first are neighbours.
+ */
+static int64_t clear_rows(const struct rivulet_board *b, const struct rvl_layer *l,
+			  const struct rvl_ring *r, int64_t step)
+{
+	const struct rvl_window *w = &l->p.win;
+	struct rivulet_insn_c_kernel k = {
+		.kh = w->kh, .kw = w->kw, .sy = 1, .sx = 1, .dy = w->dy, .dx = w->dx
+	};
+	struct rivulet_lanes lanes;
+
+	rivulet_lanes_of(b, &k, &lanes);
+	for (int64_t i = 0; i < RING_STEPS; i++) {
+		struct rivulet_insn_c_input in = { .row_pitch = r->width, .rows = INT16_MAX,
+						   .wrap = r->rows + i * step };
+
+		if (rivulet_lanes_time(b, &lanes, &k, &in, in.wrap).cycles ==
+		    (uint64_t)in.wrap * lanes.passes)
+			return in.wrap;
+	}
+	return r->rows;
+}
+
 static int64_t size_rings(const struct rivulet_board *b, struct rvl_chain *c, int64_t lead)
 {
 	int64_t words = 0;
@@ -46,11 +74,16 @@ static int64_t size_rings(const struct rivulet_board *b, struct rvl_chain *c, in
 	for (uint32_t i = 0; i + 1 < c->n; i++) {
 		const struct rvl_layer *l = &c->l[i];
 		struct rvl_ring *r = &c->ring[i];
+		struct rvl_nest nest;
 
-		r->width = l->out.v.w;
+		c->l[i + 1].mode->nest(b, &c->l[i + 1], &nest);
+		r->width = rvl_row_pitch(b, &nest, l->out.v.w);
 		r->blocks = rvl_div_up(l->p.m, b->tm) * (b->tm / b->tn);
 		r->image = rvl_div_up(l->out.v.h, l->t.th) * l->t.th;
-		r->rows = rvl_min(rows_needed(l, &c->l[i + 1], lead), r->image * l->out.v.n);
+		r->rows = rows_needed(l, &c->l[i + 1], lead);
+		if (nest.lane_words)
+			r->rows = clear_rows(b, &c->l[i + 1], r, l->t.th);
+		r->rows = rvl_min(r->rows, r->image * l->out.v.n);
 		words += rvl_ring_words(r);
 	}
 	return words;

@@ -192,6 +192,7 @@ static struct feed feed_box(const struct conv *c, const struct tile *t, const st
 			    const struct rvl_box *b)
 {
 	const struct rvl_window *w = &c->e.l->p.win;
+	int64_t pitch = rvl_row_pitch(c->e.s->board, &c->nest, b->w);
 
 	return (struct feed){
 		.kernel = {
@@ -201,7 +202,7 @@ static struct feed feed_box(const struct conv *c, const struct tile *t, const st
 			.org_y = t->cy * w->sy - w->top + k->ky * w->dy - b->y,
 			.org_x = t->cx * w->sx - w->left + k->kx * w->dx - b->x,
 		},
-		.input = { .row_pitch = b->w, .blk_pitch = b->h * b->w, .rows = b->h, .cols = b->w },
+		.input = { .row_pitch = pitch, .blk_pitch = b->h * pitch, .rows = b->h, .cols = b->w },
 		.blks = b->bn,
 	};
 }
@@ -214,7 +215,7 @@ static struct feed feed_direct(struct conv *c, const struct tile *t, const struc
 
 	if (!cached(&c->in, t->index, (uint64_t)k->part << 36 | (uint64_t)b.b0 << 13 | b.bn,
 		    &f.addr))
-		rvl_emit_load(c->e.s, &c->e.l->in, &b, f.addr);
+		rvl_emit_load_rows(c->e.s, &c->e.l->in, &b, f.addr, f.input.row_pitch);
 	return f;
 }
 
@@ -265,7 +266,7 @@ static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocg
 	struct rivulet_decoded out = {
 		.c_out = { .row_pitch = t->cw,
 			   .blk_pitch = t->ch * t->cw,
-			   .wgt_ic_pitch = k->kh * k->kw * c->nest.block_words,
+			   .wgt_ic_pitch = words / g->on / k->in,
 			   .wgt_oc_pitch = words / g->on,
 			   .inp_oc_pitch = g->on > 1 ? g->step * f->input.blk_pitch : 0 }
 	};

@@ -84,6 +84,11 @@ struct rvl_nest {
 	int64_t kh, kw;	    /* taps */
 	int64_t channels;   /* of the reduction, of all groups */
 	int64_t block_words; /* WGT words of the weights of one output block, input block and tap */
+	/*
+	 * The same of all taps, if lanes take them together: they are one piece, packed at once, and
+	 * the operand has the row pitch of rvl_row_pitch(). 0: taps are computed one by one.
+	 */
+	int64_t lane_words;
 };
 
 /* A block of weights: output block (tm), input block (tn) of the whole layer, tap, summand. */
@@ -105,6 +110,7 @@ struct rvl_mode {
 	enum rivulet_mode isa;
 	const char *missing;	     /* why a board without it does not run the node */
 	const struct rvl_mode *int8; /* takes its place in variants without a bitstream length */
+	bool direct;		     /* never of gathered patches */
 	/** Whether the node asks for this mode; NULL: no node does. */
 	bool (*takes)(const struct rvl_node *n);
 	/**
@@ -120,7 +126,7 @@ struct rvl_mode {
 			 const struct rivulet_work *w);
 	/** Cycles of @macs products in a variant of @length; the least that a layer can take. */
 	uint64_t (*cycles)(const struct rivulet_board *b, uint64_t macs, uint32_t length);
-	/** Writes one block into zeroed memory. */
+	/** Writes one block into zeroed memory; of nests with lane_words, all taps of it. */
 	void (*pack)(const struct rivulet_board *b, const struct rvl_layer *l,
 		     const struct rvl_block *k, int8_t *out);
 	/** Bias of each output channel as the ALU adds it. */
@@ -346,6 +352,8 @@ int64_t rvl_ocgroups(const struct rivulet_board *b, const struct rvl_layer *l, i
 /** The parts of the reduction of @g in order; returns how many, @out may be NULL. */
 int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_nest *nest,
 		   const struct rvl_tiling *t, const struct rvl_ocgroup *g, struct rvl_chunk *out);
+/** INP words between the rows of an operand of @cols columns. */
+int64_t rvl_row_pitch(const struct rivulet_board *b, const struct rvl_nest *nest, int64_t cols);
 /** WGT words of a chunk for @on output blocks. */
 int64_t rvl_chunk_words(const struct rvl_nest *nest, const struct rvl_chunk *c, int64_t on);
 

@@ -418,7 +418,7 @@ bool rvl_can_gather(const struct rivulet_board *b, const struct rvl_layer *l)
 		.kh = w->kh, .kw = w->kw, .sx = w->sx, .dx = w->dx, .ch = l->in.v.c
 	};
 
-	return l->mode && l->p.group == 1 && !l->in.v.inter && w->kh * w->kw > 1 &&
+	return l->mode && !l->mode->direct && l->p.group == 1 && !l->in.v.inter && w->kh * w->kw > 1 &&
 	       l->in.v.c <= 255 && w->kh <= MAX_STRIDE && w->kw <= MAX_STRIDE &&
 	       w->sy <= MAX_STRIDE && w->sx <= MAX_STRIDE && w->dy <= MAX_DILATION &&
 	       w->dx <= MAX_DILATION && l->in.v.h <= 65535 && l->in.v.w <= 65535 &&

@@ -61,9 +61,12 @@ static uint64_t chunk_bytes(const struct walk *w, const struct rvl_ocgroup *g,
 static void pack_chunk(const struct walk *w, const struct rvl_ocgroup *g, const struct rvl_chunk *c,
 		       uint8_t *out)
 {
+	int64_t pieces = w->nest.lane_words ? 1 : c->kh * c->kw;
+	int64_t bytes = rvl_chunk_words(&w->nest, c, 1) / c->in / pieces * RIVULET_WGT_WORD;
+
 	for (int64_t o = 0; o < g->on; o++) {
 		for (int64_t i = 0; i < c->in; i++) {
-			for (int64_t tap = 0; tap < c->kh * c->kw; tap++) {
+			for (int64_t tap = 0; tap < pieces; tap++) {
 				struct rvl_block k = { .oc = g->o0 + o,
 						       .ib = g->ib0 + o * g->step + c->i0 + i,
 						       .ky = c->ky + tap / c->kw,
@@ -71,7 +74,7 @@ static void pack_chunk(const struct walk *w, const struct rvl_ocgroup *g, const 
 						       .term = c->term };
 
 				w->l->mode->pack(w->b, w->l, &k, (int8_t *)out);
-				out += w->nest.block_words * RIVULET_WGT_WORD;
+				out += bytes;
 			}
 		}
 	}

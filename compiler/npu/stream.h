@@ -77,6 +77,9 @@ struct rvl_box {
 
 void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		   int64_t addr);
+/** The same with rows at a pitch of @pitch words. */
+void rvl_emit_load_rows(struct rvl_stream *s, const struct rvl_operand *o,
+			const struct rvl_box *box, int64_t addr, int64_t pitch);
 /** One pixel of @o to all of @box's pixels; of a single value, to all channels too. */
 void rvl_emit_spread(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		     int64_t addr);

@@ -7,6 +7,7 @@
  */
 #include "npu/epilogue.h"
 #include "rivulet_footprint.h"
+#include "rivulet_lanes.h"
 
 #include <string.h>
 
@@ -127,9 +128,20 @@ int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_nest *nest,
 	return n;
 }
 
+/* WGT words of @taps taps of one output block and input block. */
+static int64_t tap_words(const struct rvl_nest *nest, int64_t taps)
+{
+	return nest->lane_words ? nest->lane_words : taps * nest->block_words;
+}
+
 int64_t rvl_chunk_words(const struct rvl_nest *nest, const struct rvl_chunk *c, int64_t on)
 {
-	return on * c->in * c->kh * c->kw * nest->block_words;
+	return on * c->in * tap_words(nest, c->kh * c->kw);
+}
+
+int64_t rvl_row_pitch(const struct rivulet_board *b, const struct rvl_nest *nest, int64_t cols)
+{
+	return nest->lane_words ? rivulet_lanes_pitch(b, cols) : cols;
 }
 
 /* ---- cost of a candidate ---- */
@@ -201,9 +213,12 @@ static int64_t input_cycles(const struct budget *u, const struct rvl_tiling *t, 
 	return move_cycles(u->b, &l->in, in_rows(l, t, ch), in_cols(l, t, cw), u->icb);
 }
 
+/* Of @blocks pairs of an output and an input block, all taps. */
 static int64_t weight_cycles(const struct budget *u, int64_t blocks)
 {
-	return rivulet_port_cycles(u->b, 1, blocks * u->nest.block_words * RIVULET_WGT_WORD, true);
+	int64_t words = tap_words(&u->nest, u->nest.kh * u->nest.kw);
+
+	return rivulet_port_cycles(u->b, 1, blocks * words * RIVULET_WGT_WORD, true);
 }
 
 struct load {
@@ -240,7 +255,7 @@ static struct load loads_of(const struct budget *u, const struct rvl_tiling *t, 
 	d.parts = pieces * rvl_div_up(u->icb, t->ig);
 	d.steps = d.parts * l->p.terms;
 	d.in_once = l->from ? 0 : input_cycles(u, t, ch, cw) * pieces;
-	d.wgt_once = weight_cycles(u, u->icb_sum * kh * kw * l->p.terms);
+	d.wgt_once = weight_cycles(u, u->icb_sum * l->p.terms);
 	count_loads(t, &d);
 	return d;
 }
@@ -326,8 +341,10 @@ static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
 	int64_t blocks = l->p.group > 1 ? rvl_min(t->ig * t->og, in_blocks(u->b, l)) : t->ig;
 
-	t->in_words = l->from ? 0 : in_rows(l, t, ch) * in_cols(l, t, cw) * blocks;
-	t->wgt_words = t->og * t->ig * t->ph * t->pw * u->nest.block_words;
+	t->in_words = l->from ? 0 :
+				in_rows(l, t, ch) * blocks *
+					rvl_row_pitch(u->b, &u->nest, in_cols(l, t, cw));
+	t->wgt_words = t->og * t->ig * tap_words(&u->nest, t->ph * t->pw);
 	t->prm_words = t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
 	t->acc_words = ch * cw * t->og;
 	t->out_words = t->th * t->tw * t->og * u->ratio;
@@ -501,7 +518,7 @@ static void search_conv(struct search *s)
 		try_piece(s, ph, pw, 2);
 		if (!s->found && !s->u.rows)
 			try_piece(s, ph, pw, 1);
-		if (s->found || (ph == 1 && pw == 1))
+		if (s->found || (ph == 1 && pw == 1) || s->u.nest.lane_words)
 			return;
 		if (ph >= pw)
 			ph = rvl_div_up(ph, 2);
@@ -549,7 +566,7 @@ int64_t rvl_resident_words(const struct rivulet_board *b, const struct rvl_layer
 {
 	struct budget u = whole_layer(b, l);
 
-	return u.icb_sum * u.nest.kh * u.nest.kw * l->p.terms * u.nest.block_words +
+	return u.icb_sum * l->p.terms * tap_words(&u.nest, u.nest.kh * u.nest.kw) +
 	       u.ocb * rvl_div_up(b->tm * 8, RIVULET_WGT_WORD) + rvl_epilogue_words(l);
 }
 
@@ -572,7 +589,7 @@ static uint64_t lower_bound(const struct budget *u)
 	int64_t in = move_cycles(u->b, &l->in, l->in.v.h, l->in.v.w,
 				 rvl_div_up(l->in.v.c, u->b->tn));
 	int64_t out = move_cycles(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio);
-	int64_t port = weight_cycles(u, blocks) +
+	int64_t port = weight_cycles(u, u->icb_sum * l->p.terms) +
 		       l->in.v.n * ((l->from ? 0 : in) + out * (!l->to + l->has_b));
 
 	return rvl_max(work, port) + port / TRAFFIC_WEIGHT;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * CONV: a working cycle processes one pixel; a stochastic CONV takes a computed number of cycles.
- * A sparse one reads WGT twice in each inner loop, which then has two cycles at least.
- * docs/isa.md 3.5.
+ * A sparse one reads WGT twice in each inner loop, which then has two cycles at least. A taps one
+ * reads several banks of INP in a cycle. docs/isa.md 3.5.
  */
 #include "machine.h"
 
@@ -25,6 +25,66 @@ static uint64_t stochastic_cycles(const struct cyc_machine *m)
 	return (products * part * mcycles[s->circuit] + unit - 1) / unit + CYC_FILL;
 }
 
+/* Taps are numbered by lane, then in their order; a lane has as many as there are passes at most. */
+static int64_t lane_of(const struct cyc_machine *m, int64_t tap)
+{
+	const struct rivulet_insn_c_kernel *k = &m->conv.k;
+
+	return (3 * (tap / k->kw) * k->dy + tap % k->kw * k->dx) % m->board->dn;
+}
+
+static void count_passes(struct cyc_machine *m)
+{
+	struct cyc_conv *c = &m->conv;
+
+	int64_t taps = c->k.kh * c->k.kw, lane[31 * 31];
+
+	c->passes = 0;
+	for (int64_t tap = 0; tap < taps; tap++)
+		lane[tap] = lane_of(m, tap);
+	for (int64_t tap = 0; tap < taps; tap++) {
+		int64_t same = 0;
+
+		c->pass_of[tap] = 0;
+		for (int64_t other = 0; other < taps; other++) {
+			same += lane[other] == lane[tap];
+			c->pass_of[tap] += lane[other] < lane[tap] ||
+					   (lane[other] == lane[tap] && other < tap);
+		}
+		c->passes = cyc_max(c->passes, same);
+	}
+	for (int64_t tap = 0; tap < taps; tap++)
+		c->pass_of[tap] %= c->passes;
+}
+
+/*
+ * The turns of the pixel at hand at each bank, and the banks that are read in this turn; columns
+ * outside the bounds have turns without a read.
+ */
+static uint64_t bank_turns(const struct cyc_machine *m, int64_t *turns)
+{
+	const struct cyc_conv *c = &m->conv;
+	int64_t used[64] = { 0 };
+	uint64_t banks = 0;
+
+	*turns = 1;
+	for (int64_t tap = 0; tap < c->k.kh * c->k.kw; tap++) {
+		int64_t ty = c->y * c->k.sy + tap / c->k.kw * c->k.dy + c->k.org_y;
+		int64_t tx = c->x * c->k.sx + tap % c->k.kw * c->k.dx + c->k.org_x, bank;
+		int64_t ring = c->in.wrap ? (c->in.phase + ty) % c->in.wrap : ty;
+
+		if (c->pass_of[tap] != c->pass || ty < 0 || ty >= c->in.rows)
+			continue;
+		bank = c->v.inp + c->o * c->out.inp_oc_pitch + c->i * c->in.blk_pitch +
+		       ring * c->in.row_pitch + tx;
+		bank = (bank % m->board->dn + m->board->dn) % m->board->dn;
+		if (used[bank]++ == c->turn && tx >= 0 && tx < c->in.cols)
+			banks |= 1ull << bank;
+		*turns = cyc_max(*turns, used[bank]);
+	}
+	return banks;
+}
+
 void cyc_conv_start(struct cyc_machine *m, uint32_t index)
 {
 	struct cyc_conv *c = &m->conv;
@@ -41,6 +101,8 @@ void cyc_conv_start(struct cyc_machine *m, uint32_t index)
 		c->passes = cyc_up(m->config.c_mode.dn, m->board->dn);
 		c->reads = 2;
 	}
+	if (c->v.mode == RIVULET_MODE_TAPS)
+		count_passes(m);
 	if (c->v.mode != RIVULET_MODE_STOCHASTIC)
 		return;
 	m->times[index].end = m->now + stochastic_cycles(m);
@@ -59,18 +121,20 @@ struct cyc_want cyc_conv_wants(const struct cyc_machine *m)
 	return cyc_acc(m, c->v.acc + c->o * c->out.blk_pitch + c->y * c->out.row_pitch + c->x);
 }
 
-/* The word of INP that a working cycle reads. */
-struct cyc_want cyc_conv_reads(const struct cyc_machine *m)
+/* The banks of INP that a working cycle reads. */
+uint64_t cyc_conv_banks(const struct cyc_machine *m)
 {
 	const struct cyc_conv *c = &m->conv;
 	int64_t ty = c->y * c->k.sy + c->ky * c->k.dy + c->k.org_y;
 	int64_t tx = c->x * c->k.sx + c->kx * c->k.dx + c->k.org_x;
-	int64_t ring = c->in.wrap ? (c->in.phase + ty) % c->in.wrap : ty;
+	int64_t ring = c->in.wrap ? (c->in.phase + ty) % c->in.wrap : ty, turns;
 
+	if (c->v.mode == RIVULET_MODE_TAPS)
+		return bank_turns(m, &turns);
 	if (c->idle || ty < 0 || ty >= c->in.rows || tx < 0 || tx >= c->in.cols)
-		return nothing;
-	return cyc_inp(m, c->v.inp + c->o * c->out.inp_oc_pitch + c->i * c->in.blk_pitch +
-				  ring * c->in.row_pitch + tx);
+		return 0;
+	return 1ull << cyc_inp(m, c->v.inp + c->o * c->out.inp_oc_pitch + c->i * c->in.blk_pitch +
+					  ring * c->in.row_pitch + tx).unit;
 }
 
 /* Whether a working cycle reads the weights of a pass. */
@@ -78,7 +142,7 @@ bool cyc_conv_reads_weights(const struct cyc_machine *m)
 {
 	const struct cyc_conv *c = &m->conv;
 
-	return c->idle || c->y * c->v.cols + c->x < c->reads;
+	return c->idle || (!c->turn && c->y * c->v.cols + c->x < c->reads);
 }
 
 /* Counts @n up to @end. Returns true when it starts again at 0. */
@@ -94,13 +158,20 @@ static bool wraps(int64_t *n, int64_t end)
 void cyc_conv_step(struct cyc_machine *m)
 {
 	struct cyc_conv *c = &m->conv;
+	int64_t turns = 1;
+	bool taps = false;
 
 	/* The only pixel is done, and the second read is left. */
 	c->idle = !c->idle && c->v.rows * c->v.cols < c->reads;
 	if (c->idle)
 		return;
-	if (!wraps(&c->x, c->v.cols) || !wraps(&c->y, c->v.rows) || !wraps(&c->pass, c->passes) ||
-	    !wraps(&c->kx, c->k.kw) || !wraps(&c->ky, c->k.kh) || !wraps(&c->i, c->v.icb) ||
+	if (c->v.mode == RIVULET_MODE_TAPS) {
+		bank_turns(m, &turns);
+		taps = true;
+	}
+	if (!wraps(&c->turn, turns) || !wraps(&c->x, c->v.cols) || !wraps(&c->y, c->v.rows) ||
+	    !wraps(&c->pass, c->passes) || !wraps(&c->kx, taps ? 1 : c->k.kw) ||
+	    !wraps(&c->ky, taps ? 1 : c->k.kh) || !wraps(&c->i, c->v.icb) ||
 	    !wraps(&c->o, c->v.ocb))
 		return;
 	m->times[c->index].end = m->now + 1 + CYC_FILL;

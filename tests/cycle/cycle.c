@@ -289,16 +289,16 @@ static void arbitrate_half(struct cyc_machine *m, struct access *a, uint32_t hal
 
 static void arbitrate_reads(struct cyc_machine *m, struct access *a)
 {
-	struct cyc_want conv = { CYC_NONE, 0 };
+	uint64_t conv = 0;
 
 	if (a->alu_read.mem != CYC_INP && a->store.mem != CYC_INP)
 		return;
 	if (a->got_conv)
-		conv = cyc_conv_reads(m);
+		conv = cyc_conv_banks(m);
 	if (a->alu_read.mem == CYC_INP)
-		a->got_alu_read = !same(&a->alu_read, &conv);
+		a->got_alu_read = !(conv >> a->alu_read.unit & 1);
 	if (a->store.mem == CYC_INP)
-		a->got_store = !same(&a->store, &conv) &&
+		a->got_store = !(conv >> a->store.unit & 1) &&
 			       !(a->got_alu_read && same(&a->store, &a->alu_read));
 }
 

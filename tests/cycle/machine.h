@@ -154,6 +154,8 @@ struct cyc_conv {
 	int64_t passes;
 	int64_t reads; /* of WGT in an inner loop */
 	int64_t o, i, ky, kx, pass, y, x;
+	int64_t turn;		  /* taps: of the pixel at the banks */
+	int64_t pass_of[31 * 31]; /* taps: of each tap */
 };
 
 enum cyc_alu_phase { CYC_ALU_TABLE, CYC_ALU_PARAM, CYC_ALU_WORD };
@@ -286,7 +288,7 @@ void cyc_store_step(struct cyc_machine *m, bool got);
 
 void cyc_conv_start(struct cyc_machine *m, uint32_t index);
 struct cyc_want cyc_conv_wants(const struct cyc_machine *m);
-struct cyc_want cyc_conv_reads(const struct cyc_machine *m);
+uint64_t cyc_conv_banks(const struct cyc_machine *m);
 bool cyc_conv_reads_weights(const struct cyc_machine *m);
 void cyc_conv_step(struct cyc_machine *m);
 

@@ -109,6 +109,22 @@ static void put_load_other(struct maker *m)
 	put_work(m, d, RIVULET_Q_LOAD);
 }
 
+/* Half of the pitches and most of the rings cause conflicts. */
+static void put_taps(struct maker *m)
+{
+	int64_t dn = m->b->dn, pitch = pick(m, 16, 40);
+
+	if (chance(m, 2))
+		pitch += (3 + dn * 40 - pitch) % dn;
+	PUT(m, c_kernel, .kh = pick(m, 1, 5), .kw = pick(m, 1, 5), .sy = pick(m, 1, 2),
+	    .sx = pick(m, 1, 2), .dy = pick(m, 1, 2), .dx = pick(m, 1, 2), .org_y = -chance(m, 2),
+	    .org_x = -chance(m, 2));
+	PUT(m, c_input, .row_pitch = pitch, .blk_pitch = pick(m, 200, 500), .rows = pick(m, 4, 16),
+	    .cols = pick(m, 4, 16), .wrap = chance(m, 3) ? pick(m, 5, 12) : 0,
+	    .phase = pick(m, 0, 4));
+	PUT(m, c_mode, .mult = pick(m, 0, 3), .first = pick(m, 0, m->b->tn - 1));
+}
+
 static void put_conv(struct maker *m)
 {
 	struct rivulet_decoded d = { .form = RIVULET_FORM_conv };
@@ -127,6 +143,9 @@ static void put_conv(struct maker *m)
 	if (m->b->modes >> RIVULET_MODE_SPARSE & 1 && chance(m, 2)) {
 		d.conv.mode = RIVULET_MODE_SPARSE;
 		PUT(m, c_mode, .dn = pick(m, 1, m->b->tn));
+	} else if (m->b->modes >> RIVULET_MODE_TAPS & 1 && chance(m, 2)) {
+		d.conv.mode = RIVULET_MODE_TAPS;
+		put_taps(m);
 	}
 	put_work(m, d, RIVULET_Q_CONV);
 }

@@ -68,4 +68,41 @@ static inline void fill(struct qg *q, uint8_t *in)
 		in[i] = qg_random(q);
 }
 
+static inline void load_board(struct rivulet_board *b, const char *name)
+{
+	char err[256];
+
+	ck_assert_msg(!rivulet_board_load(b, name, err, sizeof(err)), "%s", err);
+}
+
+static inline struct qg_conv plain_conv(int64_t m, int64_t k)
+{
+	return (struct qg_conv){ .m = m, .kh = k, .kw = k, .pad = { k / 2, k / 2, k / 2, k / 2 },
+				 .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_U8, .bias = true,
+				 .wscale = 0.002f, .yscale = 0.05f };
+}
+
+static inline struct rvl_tensor *open_image(struct qg *q, uint64_t seed, int64_t c, int64_t h, int64_t w)
+{
+	struct rvl_tensor *x;
+
+	qg_open(q, seed);
+	x = qg_tensor(q, "x", RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, c, h, w } }, 0.02f, 100);
+	qg_input(q, x);
+	return x;
+}
+
+/* Compiles, runs and compares; the rows of explain, the caller's to free. */
+static inline void check(struct qg *q, const struct rivulet_board *board,
+			 const struct rivulet_compile_options *opt, struct rivulet_explain *e)
+{
+	uint8_t *in = bytes_of(q->g->inputs[0]), *want = bytes_of(q->g->outputs[0]);
+
+	fill(q, in);
+	interpret(q, in, want);
+	run(q, board, opt, in, want, e);
+	free(in);
+	free(want);
+}
+
 #endif

@@ -264,6 +264,35 @@ static inline int64_t ref_tap_sum(const struct ref *r, const struct rivulet_insn
 	return sum;
 }
 
+/* The sum of row @m over all taps of input block @i, whose weights begin at @w. */
+static inline int64_t ref_taps_sum(const struct ref *r, const struct rivulet_insn_conv *v,
+				   int64_t o, int64_t i, int64_t y, int64_t x, int m,
+				   const int8_t *w)
+{
+	const struct rivulet_insn_c_kernel *k = &r->c->c_kernel;
+	const struct rivulet_insn_c_mode *mode = &r->c->c_mode;
+	int64_t channel = (mode->first + o * r->b->tm + m) / (mode->mult ? mode->mult : 1) % r->b->tn;
+	int64_t dn = r->b->dn, count[64] = { 0 }, passes = 0, number = 0, sum = 0;
+
+	for (int64_t t = 0; t < k->kh * k->kw; t++) {
+		int64_t *lane = &count[(3 * (t / k->kw) * k->dy + t % k->kw * k->dx) % dn];
+
+		passes = ++*lane > passes ? *lane : passes;
+	}
+	for (int64_t lane = 0; lane < dn; lane++) {
+		for (int64_t t = 0; t < k->kh * k->kw; t++) {
+			int64_t ky = t / k->kw, kx = t % k->kw, at;
+
+			if ((3 * ky * k->dy + kx * k->dx) % dn != lane)
+				continue;
+			at = number++ % passes * ref_padded(r, r->b->tm * dn) + m * dn + lane;
+			sum += w[at] * ref_conv_x(r, v, o, i, y * k->sy + ky * k->dy + k->org_y,
+						  x * k->sx + kx * k->dx + k->org_x, channel);
+		}
+	}
+	return sum;
+}
+
 static inline int64_t ref_conv_sum(const struct ref *r, const struct rivulet_insn_conv *v,
 				   int64_t o, int64_t y, int64_t x, int m)
 {
@@ -275,6 +304,10 @@ static inline int64_t ref_conv_sum(const struct ref *r, const struct rivulet_ins
 			(const int8_t *)r->wgt +
 			16 * (v->wgt + o * r->c->c_out.wgt_oc_pitch + i * r->c->c_out.wgt_ic_pitch);
 
+		if (v->mode == RIVULET_MODE_TAPS) {
+			sum += ref_taps_sum(r, v, o, i, y, x, m, w);
+			continue;
+		}
 		for (int64_t t = 0; t < k->kh * k->kw; t++) {
 			int64_t ty = y * k->sy + t / k->kw * k->dy + k->org_y;
 			int64_t tx = x * k->sx + t % k->kw * k->dx + k->org_x;

@@ -79,15 +79,15 @@ START_TEST(resources)
 		struct rivulet_resources r;
 		uint32_t dsp, bram; /* of SAF-CNN, or of the part */
 	} want[] = {
-		/* INP 24, WGT 24, ACC 16, FIFOs 4 */
-		{ "zu3eg-64", { 64 + 48, 68, 252, 23952 + 64 * 32 }, 130, 71 },
+		/* INP 24, WGT 24, ACC 16, FIFOs 4; LUTs of sparse and taps at the end */
+		{ "zu3eg-64", { 64 + 48, 68, 252, 23952 + 64 * 32 + 1024 }, 130, 71 },
 		/* INP 24, WGT 48, ACC 30, FIFOs 4 */
-		{ "zu3eg-128", { 128 + 48, 106, 400, 26864 + 128 * 32 }, 201, 107 },
+		{ "zu3eg-128", { 128 + 48, 106, 400, 26864 + 128 * 32 + 1280 }, 201, 107 },
 		/* INP 64, WGT 64, ACC 30, FIFOs 4 */
-		{ "zu3eg-256", { 256 + 48, 162, 592, 31472 + 256 * 72 }, 330, 178 },
+		{ "zu3eg-256", { 256 + 48, 162, 592, 31472 + 256 * 72 + 5888 }, 330, 178 },
 		/* INP 32, WGT 32, ACC 16, FIFOs 4; the part is XCZU3EG */
-		{ "dense-16x16", { 256 + 48, 84, 316, 28944 }, 360, 216 },
-		{ "zcu102-binary", { 256 + 48, 84, 316, 28944 }, 2520, 912 },
+		{ "dense-16x16", { 256 + 48, 84, 316, 28944 + 17408 }, 360, 216 },
+		{ "zcu102-binary", { 256 + 48, 84, 316, 28944 + 17408 }, 2520, 912 },
 	};
 
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {

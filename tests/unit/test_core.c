@@ -575,6 +575,33 @@ static struct rivulet_decoded gen_sparse(struct pair *p)
 	return d;
 }
 
+/* Depthwise by tap lanes: any channels of the rows, pitches with and without conflicts. */
+static struct rivulet_decoded gen_taps(struct pair *p)
+{
+	struct rivulet_decoded d = gen_conv(p);
+	struct rig *g = &p->g;
+	struct rivulet_insn_c_out out = g->config.c_out;
+	int64_t mult = rig_pick(g, 0, 3), unit = g->board.tn > 16 ? g->board.tn / 16 : 1;
+	int64_t most = (mult ? mult : 1) * g->board.tn - 1;
+
+	d.conv.mode = RIVULET_MODE_TAPS;
+	PUT(g, c_mode, .mult = mult,
+	    .first = rig_pick(g, 0, 2) ? 0 : rig_pick(g, 0, most + !rig_pick(g, 0, 7)));
+	d.conv.wgt -= d.conv.wgt % unit;
+	PUT(g, c_out, .row_pitch = out.row_pitch, .blk_pitch = out.blk_pitch,
+	    .wgt_oc_pitch = out.wgt_oc_pitch - out.wgt_oc_pitch % unit,
+	    .wgt_ic_pitch = out.wgt_ic_pitch - out.wgt_ic_pitch % unit,
+	    .inp_oc_pitch = out.inp_oc_pitch);
+	pair_copy(p);
+	return d;
+}
+
+START_TEST(taps_conv_equals_reference)
+{
+	sweep(_i, gen_taps, "taps CONV");
+}
+END_TEST
+
 START_TEST(sparse_conv_equals_reference)
 {
 	enum rvl_simd want = _i / GEOMETRIES;
@@ -715,6 +742,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, alu_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, conv_equals_reference, 0, 3 * GEOMETRIES);
 	tcase_add_loop_test(t, footprint_is_complete, 0, GENS * GEOMETRIES);
+	tcase_add_loop_test(t, taps_conv_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, sparse_conv_equals_reference, 0, 3 * GEOMETRIES);
 	tcase_add_test(t, sparse_conv_equals_dense);
 	tcase_add_loop_test(t, stochastic_conv_equals_reference, 0, GEOMETRIES);

@@ -307,8 +307,6 @@ static const struct {
 	{ "store s_chan count=17", "store store slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "store s_chan channels=17", "store store kind=1 slot=1 rows=1 cols=1 blks=1",
 	  RIVULET_FAULT_FIELD },
-	{ "conv c_mode lane_ch=16", "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
-	{ "conv c_mode lane_taps=2", "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
 	{ "conv c_mode wfmt=1", "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
 	{ "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1",
 	  "conv conv rows=1 cols=1 icb=1 ocb=1 acc=2048", RIVULET_FAULT_SPAD },

@@ -15,13 +15,6 @@ static const char *const names[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256" };
 
 static struct rivulet_board board;
 
-static void load(const char *name)
-{
-	char err[256];
-
-	ck_assert_msg(!rivulet_board_load(&board, name, err, sizeof(err)), "%s", err);
-}
-
 /* Of every @unit channels of a row and tap of the weights of @y, sets all but @kept to zero. */
 static void prune(struct qg *q, struct rvl_tensor *y, int64_t unit, int64_t kept)
 {
@@ -44,23 +37,6 @@ static void prune(struct qg *q, struct rvl_tensor *y, int64_t unit, int64_t kept
 			}
 		}
 	}
-}
-
-static struct qg_conv plain_conv(int64_t m, int64_t k)
-{
-	return (struct qg_conv){ .m = m, .kh = k, .kw = k, .pad = { k / 2, k / 2, k / 2, k / 2 },
-				 .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_U8, .bias = true,
-				 .wscale = 0.002f, .yscale = 0.05f };
-}
-
-static struct rvl_tensor *open_image(struct qg *q, uint64_t seed, int64_t c, int64_t h, int64_t w)
-{
-	struct rvl_tensor *x;
-
-	qg_open(q, seed);
-	x = qg_tensor(q, "x", RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, c, h, w } }, 0.02f, 100);
-	qg_input(q, x);
-	return x;
 }
 
 /* Any convolution, grouped or not, with weights of any zero point. */
@@ -109,18 +85,6 @@ static void random_layers(struct qg *q, uint64_t seed)
 	qg_output(q, y);
 }
 
-/* Compiles, runs and compares; the rows of explain, the caller's to free. */
-static void check(struct qg *q, const struct rivulet_compile_options *opt, struct rivulet_explain *e)
-{
-	uint8_t *in = bytes_of(q->g->inputs[0]), *want = bytes_of(q->g->outputs[0]);
-
-	fill(q, in);
-	interpret(q, in, want);
-	run(q, &board, opt, in, want, e);
-	free(in);
-	free(want);
-}
-
 static bool is_sparse(const struct rivulet_explain *e, const char *node)
 {
 	return strstr(row_of(e, node)->reason, "sparse");
@@ -130,13 +94,13 @@ START_TEST(random_layers_equal_the_interpreter)
 {
 	uint32_t taken = 0;
 
-	load(names[_i]);
+	load_board(&board, names[_i]);
 	for (uint64_t seed = 0; seed < 60; seed++) {
 		struct rivulet_explain e;
 		struct qg q;
 
 		random_layers(&q, seed + 1000);
-		check(&q, NULL, &e);
+		check(&q, &board, NULL, &e);
 		taken += is_sparse(&e, "first");
 		rivulet_explain_free(&e);
 		rvl_graph_free(q.g);
@@ -154,12 +118,12 @@ START_TEST(one_model_for_all_boards)
 	struct rvl_tensor *y;
 	struct qg q;
 
-	load(names[_i]);
+	load_board(&board, names[_i]);
 	y = qg_conv(&q, "conv", open_image(&q, 5, 64, 28, 28), &c);
 	prune(&q, y, 16, 4);
 	qg_output(&q, y);
-	check(&q, NULL, &sparse);
-	check(&q, &off, &dense);
+	check(&q, &board, NULL, &sparse);
+	check(&q, &board, &off, &dense);
 	ck_assert(is_sparse(&sparse, "conv") && !is_sparse(&dense, "conv"));
 	ck_assert_uint_eq(4 * row_of(&sparse, "conv")->array_macs, row_of(&dense, "conv")->array_macs);
 	ck_assert_uint_ge(row_of(&dense, "conv")->cycles, 3 * row_of(&sparse, "conv")->cycles);
@@ -180,7 +144,7 @@ START_TEST(fullest_row_decides)
 	} cases[] = { { 1, 1 }, { 4, 1 }, { 5, 2 }, { 8, 2 }, { 12, 3 }, { 13, 4 }, { 16, 4 } };
 	struct qg_conv c = plain_conv(64, 1);
 
-	load("zu3eg-64");
+	load_board(&board, "zu3eg-64");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct rivulet_explain e;
 		struct rvl_tensor *y;
@@ -192,7 +156,7 @@ START_TEST(fullest_row_decides)
 			((int8_t *)y->producer->in[1]->data)[63 * 64 + 48 + n] =
 				n < cases[i].kept ? n + 1 : 0;
 		qg_output(&q, y);
-		check(&q, NULL, &e);
+		check(&q, &board, NULL, &e);
 		ck_assert_int_eq(is_sparse(&e, "conv"), cases[i].passes < 4);
 		ck_assert_uint_eq(row_of(&e, "conv")->array_macs,
 				  row_of(&e, "conv")->macs * cases[i].passes / 4);
@@ -202,17 +166,18 @@ START_TEST(fullest_row_decides)
 }
 END_TEST
 
-/* A diagonal block has one weight in each row. */
+/* A diagonal block has one weight in each row, which is the fastest without tap lanes. */
 START_TEST(depthwise_is_sparse)
 {
+	const struct rivulet_compile_options off = { .without_modes = 1u << RIVULET_MODE_TAPS };
 	struct qg_conv c = plain_conv(96, 3);
 	struct rivulet_explain e;
 	struct qg q;
 
-	load(names[_i]);
+	load_board(&board, names[_i]);
 	c.group = 96;
 	qg_output(&q, qg_conv(&q, "conv", open_image(&q, 6, 96, 28, 28), &c));
-	check(&q, NULL, &e);
+	check(&q, &board, &off, &e);
 	ck_assert(is_sparse(&e, "conv"));
 	ck_assert_uint_eq(row_of(&e, "conv")->array_macs,
 			  row_of(&e, "conv")->macs * (board.dn * (board.tm / board.tn)));
@@ -239,7 +204,7 @@ START_TEST(device_without_the_engine_refuses_the_program)
 	char err[256] = "";
 	struct qg q;
 
-	load("zu3eg-64");
+	load_board(&board, "zu3eg-64");
 	y = qg_conv(&q, "conv", open_image(&q, 7, 64, 28, 28), &c);
 	prune(&q, y, 16, 4);
 	qg_output(&q, y);

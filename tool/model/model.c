@@ -46,8 +46,9 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
 		.no_views = a->no_views,
 		.no_layouts = a->no_layouts,
-		.without_modes = a->no_sparse ? 1u << RIVULET_MODE_SPARSE : 0,
 		.no_reconstruct = a->no_reconstruct,
+		.without_modes = (uint32_t)a->no_sparse << RIVULET_MODE_SPARSE |
+				 (uint32_t)a->no_taps << RIVULET_MODE_TAPS,
 		.no_cascade = a->no_cascade,
 		.no_prefetch = a->no_prefetch,
 		.prof = a->prof, .files = &a->beside.files };
