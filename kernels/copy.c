@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "int8/product.h"
 #include "internal.h"
 
 void rvl_copy_dim(struct rvl_copy *b, int64_t dim, int64_t from, int64_t to)
@@ -106,15 +107,98 @@ static void copy_rows(void *arg, int64_t first, int64_t past)
 	}
 }
 
+#define SIDE 64	/* elements of a tile along each dimension */
+
+/*
+ * The innermost dimension of the source is another one than that of the result: rows of the result
+ * would read a byte of each line. Tiles of both dimensions are transposed instead.
+ */
+struct tiles {
+	struct rvl_copy b;	/* the dimension that the source has inside is the last but one */
+	int64_t rows, cols;	/* of tiles */
+};
+
+static void transpose_tile(const struct rvl_copy *b, const char *x, char *y, int64_t rows, int64_t cols)
+{
+	int outer = b->rank - 2, inner = b->rank - 1;
+	int64_t size = (int64_t)b->size;
+
+	if (size == 1 && b->to[inner] == 1) {
+		rvl_i8_transpose((const uint8_t *)x, b->from[inner], cols, rows, (uint8_t *)y,
+				 b->to[outer]);
+		return;
+	}
+	for (int64_t r = 0; r < rows; r++)
+		rvl_copy_row(x + r * size, b->from[inner], y + r * b->to[outer] * size, b->to[inner],
+			     cols, b->size);
+}
+
+/* Tiles [first, past), those of the last two dimensions together. */
+static void copy_tiles(void *arg, int64_t first, int64_t past)
+{
+	const struct tiles *t = arg;
+	const struct rvl_copy *b = &t->b;
+	int outer = b->rank - 2, inner = b->rank - 1;
+
+	for (int64_t i = first; i < past; i++) {
+		int64_t r = i / t->cols % t->rows * SIDE, c = i % t->cols * SIDE;
+		int64_t at = i / t->cols / t->rows, x = r * b->from[outer] + c * b->from[inner];
+		int64_t y = r * b->to[outer] + c * b->to[inner];
+
+		for (int d = outer - 1; d >= 0; d--) {
+			x += at % b->dim[d] * b->from[d];
+			y += at % b->dim[d] * b->to[d];
+			at /= b->dim[d];
+		}
+		transpose_tile(b, (const char *)b->x + x * (int64_t)b->size,
+			       (char *)b->y + y * (int64_t)b->size,
+			       b->dim[outer] - r < SIDE ? b->dim[outer] - r : SIDE,
+			       b->dim[inner] - c < SIDE ? b->dim[inner] - c : SIDE);
+	}
+}
+
+/* Makes the dimension that the source has inside the last but one. False if rows are copied. */
+static bool is_transposed(struct rvl_copy *b)
+{
+	int inner = b->rank - 1, d = inner - 1;
+
+	if (b->rank < 2 || b->from[inner] == 1)
+		return false;
+	while (d >= 0 && b->from[d] != 1)
+		d--;
+	if (d < 0 || b->dim[d] < 4 || b->dim[inner] < 4)
+		return false;
+	for (; d < inner - 1; d++)
+		swap_dims(b, d, d + 1);
+	return true;
+}
+
+static void run_tiles(struct tiles *t, const struct rvl_pool *pool)
+{
+	const struct rvl_copy *b = &t->b;
+	int64_t n = 1;
+
+	t->rows = (b->dim[b->rank - 2] + SIDE - 1) / SIDE;
+	t->cols = (b->dim[b->rank - 1] + SIDE - 1) / SIDE;
+	for (int d = 0; d < b->rank - 2; d++)
+		n *= b->dim[d];
+	rvl_parallel_range(pool, n * t->rows * t->cols, 4, copy_tiles, t);
+}
+
 void rvl_copy_run(const struct rvl_copy *of, const struct rvl_pool *pool)
 {
-	struct rvl_copy b;
+	struct tiles t;
+	struct rvl_copy *b = &t.b;
 	int64_t rows = 1, bytes;
 
-	order(of, &b);
-	for (int d = 0; d < b.rank - 1; d++)
-		rows *= b.dim[d];
-	bytes = b.dim[b.rank - 1] * (int64_t)b.size;
-	if (rows && bytes)
-		rvl_parallel_range(pool, rows, 1 + 16384 / bytes, copy_rows, &b);
+	order(of, b);
+	for (int d = 0; d < b->rank - 1; d++)
+		rows *= b->dim[d];
+	bytes = b->dim[b->rank - 1] * (int64_t)b->size;
+	if (!rows || !bytes)
+		return;
+	if (is_transposed(b))
+		run_tiles(&t, pool);
+	else
+		rvl_parallel_range(pool, rows, 1 + 16384 / bytes, copy_rows, b);
 }

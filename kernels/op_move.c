@@ -71,84 +71,11 @@ int rvl_setup_move(struct rvl_kernel *k, bool reference, char *why)
 	return 0;
 }
 
-/* Dimensions of the output in the order of memory, and the input's stride along each, in elements. */
-struct walk {
-	int rank;
-	int64_t dim[RVL_MAX_RANK], stride[RVL_MAX_RANK];
-};
-
-static void plan_walk(const struct rvl_kernel_desc *d, struct walk *w)
-{
-	static const int nhwc[4] = { 0, 2, 3, 1 };
-	const struct rvl_shape *y = &d->out[0].shape;
-
-	w->rank = y->rank;
-	for (int i = 0; i < y->rank; i++) {
-		int axis = d->out[0].layout == RIVULET_LAYOUT_NHWC ? nhwc[i] : i;
-
-		w->dim[i] = y->dim[axis];
-		w->stride[i] = rvl_axis_pitch(&d->in[0], d->attr.perm[axis]);
-	}
-}
-
-static void gather(const char *x, int64_t stride, int64_t n, size_t size, char *y)
-{
-	if (stride == 1) {
-		memcpy(y, x, (size_t)n * size);
-		return;
-	}
-	for (int64_t i = 0; i < n; i++)
-		memcpy(y + (size_t)i * size, x + (size_t)(i * stride) * size, size);
-}
-
-/* Rows [first, past) of the output, a row being its last dimension in memory. */
-static void transpose_rows(void *arg, int64_t first, int64_t past)
-{
-	const struct move_run *r = arg;
-	size_t size = rvl_type_size(r->k->d.out[0].type);
-	int64_t pos[RVL_MAX_RANK], at = 0, rest = first;
-	struct walk w;
-	int last;
-
-	plan_walk(&r->k->d, &w);
-	last = w.rank - 1;
-	for (int i = last - 1; i >= 0; i--) {
-		pos[i] = rest % w.dim[i];
-		rest /= w.dim[i];
-		at += pos[i] * w.stride[i];
-	}
-	for (int64_t row = first; row < past; row++) {
-		gather(r->x + (size_t)at * size, w.stride[last], w.dim[last], size,
-		       r->y + (size_t)(row * w.dim[last]) * size);
-		for (int i = last - 1; i >= 0; i--) {
-			at += w.stride[i];
-			if (++pos[i] < w.dim[i])
-				break;
-			at -= w.stride[i] * w.dim[i];
-			pos[i] = 0;
-		}
-	}
-}
-
 static int run_transpose(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			 void *scratch, const struct rvl_pool *pool)
 {
-	struct move_run r = { .k = k, .x = in[0], .y = out[0] };
-	size_t size = rvl_type_size(k->d.out[0].type);
-	int64_t total = rvl_shape_count(&k->d.out[0].shape), n;
-	struct walk w;
-
 	(void)scratch;
-	if (k->d.in[0].pitched || k->d.out[0].pitched) {
-		rvl_copy_args(k, k->d.attr.perm, in[0], out[0], pool);
-		return 0;
-	}
-	plan_walk(&k->d, &w);
-	n = w.rank ? w.dim[w.rank - 1] : 0;
-	if (!w.rank)
-		memcpy(out[0], in[0], size);
-	else if (total)
-		rvl_parallel_range(pool, total / n, 1 + GRAIN / (n * (int64_t)size), transpose_rows, &r);
+	rvl_copy_args(k, k->d.attr.perm, in[0], out[0], pool);
 	return 0;
 }
 

@@ -17,6 +17,8 @@ CFLAGS_kernels_int8_avx2 := -falign-loops=64
 # Loops of elementwise functions are written for the vectoriser.
 CFLAGS_kernels_float_math := -O3 -fno-trapping-math
 CFLAGS_kernels_op_binary := -O3
+CFLAGS_kernels_op_pool := -O3
+CFLAGS_kernels_op_resize := -O3
 CFLAGS_kernels_int8_convert := -O3 -fno-trapping-math
 
 $(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/conv_cases.c,kernels uapi,-lm $(CHECK_LIBS)))

@@ -340,6 +340,7 @@ struct pass {
 	int64_t inner;
 	size_t size;		/* bytes of an element; float where there are weights */
 	uint64_t outside;	/* value of elements outside of the input */
+	int factor;		/* of pick() */
 };
 
 static void sum_row(const struct pass *p, int64_t i, const float *x, float *y)
@@ -354,6 +355,52 @@ static void sum_row(const struct pass *p, int64_t i, const float *x, float *y)
 			sum += w[t] * (double)x[at[t] * p->inner + k];
 		y[k] = (float)sum;
 	}
+}
+
+#define LINES 4096	/* least elements that a thread picks */
+
+#define PICK(type) do { \
+	const type *from = x; \
+	type *to = y; \
+	if (factor == 2) \
+		for (int64_t i = 0; i < n / 2; i++) \
+			to[2 * i] = to[2 * i + 1] = from[i]; \
+	else \
+		for (int64_t i = 0; i < n; i++) \
+			to[i] = from[at[i]]; \
+} while (0)
+
+/* y[i] = x[at[i]]; @factor is 2 if that is x[i / 2]. */
+static void pick(const void *x, const int64_t *at, int64_t n, int factor, size_t size, void *y)
+{
+	if (size == 1)
+		PICK(uint8_t);
+	else if (size == 2)
+		PICK(uint16_t);
+	else if (size == 4)
+		PICK(uint32_t);
+	else
+		PICK(uint64_t);
+}
+
+static bool is_doubled(const struct pass *p)
+{
+	if (p->a->out % 2)
+		return false;
+	for (int64_t i = 0; i < p->a->out; i++)
+		if (p->t.at[i] != i / 2)
+			return false;
+	return true;
+}
+
+/* Lines of the innermost axis whose results are single elements. */
+static void pick_lines(void *arg, int64_t first, int64_t past)
+{
+	const struct pass *p = arg;
+	size_t in = (size_t)p->a->in * p->size, out = (size_t)p->a->out * p->size;
+
+	for (int64_t n = first; n < past; n++)
+		pick(p->x + (size_t)n * in, p->t.at, p->a->out, p->factor, p->size, p->y + (size_t)n * out);
 }
 
 static void pass_rows(void *arg, int64_t first, int64_t past)
@@ -457,7 +504,12 @@ static int run_pass(const struct resize *r, int d, const void *x, void *y, enum 
 	for (int i = d + 1; i < r->rank; i++)
 		p.inner *= r->axis[i].in;
 	rvl_convert(type, &p.outside, RVL_TYPE_F32, &outside, 1);
-	rvl_for_range(r->c, outer * p.a->out, 1, pass_rows, &p);
+	if (p.inner == 1 && p.t.taps == 1 && !r->crop) {
+		p.factor = is_doubled(&p) ? 2 : 1;
+		rvl_for_range(r->c, outer, 1 + LINES / p.a->out, pick_lines, &p);
+	} else {
+		rvl_for_range(r->c, outer * p.a->out, 1, pass_rows, &p);
+	}
 	return 0;
 }
 
@@ -596,7 +648,8 @@ static int run_passes(const struct resize *r)
 	enum rvl_type type = nearest ? c->in[0].type : RVL_TYPE_F32;
 	char *buf[2] = { c->scratch, (char *)c->scratch + most_elements(c) * 8 };
 	const void *x = c->in[0].data;
-	int rc = 0, next = 0, blended = axes_to_blend(r);
+	bool direct = nearest || type == c->in[0].type;	/* the last pass writes the result */
+	int rc = 0, next = 0, blended = axes_to_blend(r), last = -1;
 
 	if (!rvl_count(&c->out[0]))
 		return 0;
@@ -608,14 +661,20 @@ static int run_passes(const struct resize *r)
 		run_blend(r, blended, x, (float *)buf[0]);
 		x = buf[0];
 	}
-	for (int d = 0; d < r->rank && !rc && blended < 0; d++) {
+	for (int d = 0; d < r->rank && blended < 0; d++)
+		last = changes(r, &r->axis[d]) ? d : last;
+	for (int d = 0; d <= last && !rc; d++) {
+		char *y = d == last && direct ? c->out[0].data : buf[next];
+
 		if (!changes(r, &r->axis[d]))
 			continue;
-		rc = run_pass(r, d, x, buf[next], type);
-		x = buf[next];
+		rc = run_pass(r, d, x, y, type);
+		x = y;
 		next = !next;
 	}
-	if (!rc && (nearest || type == c->in[0].type))
+	if (!rc && x == c->out[0].data)
+		return 0;
+	if (!rc && direct)
 		memcpy(c->out[0].data, x, (size_t)rvl_count(&c->out[0]) * rvl_type_size(type));
 	else if (!rc)
 		store(&c->out[0], x);
