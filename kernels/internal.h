@@ -121,7 +121,6 @@ int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_qmatmul(struct rvl_kernel *k, bool reference, char *why);
 /** Q_CONV and Q_MATMUL with attr.sc_length; k->q and the geometry are there already. */
 int rvl_setup_sc(struct rvl_kernel *k, bool reference, char *why);
-int rvl_setup_qlinear(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_conv(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_gemm(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_matmul(struct rvl_kernel *k, bool reference, char *why);
@@ -231,5 +230,12 @@ int rvl_bcast_args(struct rvl_bcast *bc, const struct rvl_kernel_arg *a,
 /** Calls fn(ctx, offset in a, in b, in the result) for every span. */
 void rvl_bcast_walk(const struct rvl_bcast *bc,
 		    void (*fn)(void *ctx, int64_t a, int64_t b, int64_t y), void *ctx);
+
+/**
+ * QLinearAdd, or QLinearMul where @mul, of operands that are broadcast. A broadcast operand of a sum is
+ * @b (docs/numerics.md 2). @reference: only scalar code.
+ */
+void rvl_qbinary_run(const struct rvl_qbinary *p, bool mul, bool reference,
+		     const struct rvl_bcast *bc, const void *a, const void *b, void *y);
 
 #endif

@@ -124,22 +124,29 @@ static void qspan(void *ctx, int64_t a, int64_t b, int64_t y)
 	s->fn(s->p, s->bc->span, s->a + a, s->bc->ia, s->b + b, s->bc->ib, s->y + y);
 }
 
+void rvl_qbinary_run(const struct rvl_qbinary *p, bool mul, bool reference,
+		     const struct rvl_bcast *bc, const void *a, const void *b, void *y)
+{
+	struct qspan_ctx s = {
+		.p = p, .bc = bc, .a = a, .b = b, .y = y, .fn = mul ? rvl_ref_qmul : rvl_ref_qadd,
+	};
+
+#ifdef __x86_64__
+	if (!reference && rvl_have_avx2())
+		s.fn = mul ? rvl_i8_mul_avx2 : rvl_i8_add_avx2;
+#endif
+	rvl_bcast_walk(bc, qspan, &s);
+}
+
 static int run_quant(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		     void *scratch, const struct rvl_pool *pool)
 {
 	bool swap = k->swapped;
-	struct qspan_ctx s = {
-		.p = &k->qb, .bc = &k->bc, .a = in[swap], .b = in[!swap], .y = out[0],
-		.fn = k->d.op == RVL_OP_Q_MUL ? rvl_ref_qmul : rvl_ref_qadd,
-	};
 
 	(void)scratch;
 	(void)pool;
-#ifdef __x86_64__
-	if (!k->reference && rvl_have_avx2())
-		s.fn = k->d.op == RVL_OP_Q_MUL ? rvl_i8_mul_avx2 : rvl_i8_add_avx2;
-#endif
-	rvl_bcast_walk(&k->bc, qspan, &s);
+	rvl_qbinary_run(&k->qb, k->d.op == RVL_OP_Q_MUL, k->reference, &k->bc, in[swap], in[!swap],
+			out[0]);
 	return 0;
 }
 

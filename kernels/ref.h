@@ -32,10 +32,6 @@ void rvl_ref_qadd(const struct rvl_qbinary *p, int64_t n, const void *a, int64_t
 void rvl_ref_qmul(const struct rvl_qbinary *p, int64_t n, const void *a, int64_t ia, const void *b,
 		  int64_t ib, void *y);
 
-/** QLinearAdd, or QLinearMul where @mul, of operands that are broadcast. */
-void rvl_ref_qbinary(const struct rvl_qbinary *p, bool mul, const struct rvl_bcast *bc,
-		     const void *a, const void *b, void *y);
-
 /** QLinearGlobalAveragePool of one channel of @n values; scale as docs/numerics.md 1 has it. */
 int32_t rvl_ref_qmean(const void *x, int64_t n, bool u8, int32_t xz, float scale, int32_t yz,
 		      int32_t lo, int32_t hi);

@@ -44,7 +44,7 @@ enum rvl_trait {
 	 * remembers where the largest element of a window is chooses among the positions of the
 	 * window, whatever the elements are when it reads them again. Q_AVERAGE_POOL, Q_RESCALE,
 	 * Q_TABLE and the stochastic products look a byte up in tables that have an entry for each
-	 * value of a byte. The QLINEAR operators read scales more than once, so they lack the trait.
+	 * value of a byte.
 	 */
 	RVL_TRAIT_PLACES = 1 << 9,
 	/* The kernel addresses pitches: of images in NHWC those of their pixels, ... */
@@ -53,6 +53,8 @@ enum rvl_trait {
 	RVL_TRAIT_PITCHES = 1 << 12,	/* or any pitches of either side; */
 	RVL_TRAIT_PITCHES_BYTES = 1 << 13,	/* or any of the operands that are quantised bytes. */
 	RVL_TRAIT_PAIR = 1 << 14,	/* inputs 0 and 1 are operands of one kind, as those of a sum */
+	/* It has no kernel: passes know it by its number, and its row computes it. */
+	RVL_TRAIT_ROW = 1 << 15,
 };
 
 /* The least and the most inputs of a kernel whose operator has no row. */
@@ -92,10 +94,10 @@ struct rvl_inputs {
 	  RVL_TRAIT_PIXELS, \
 	  "y = (x - zero point) * scale") \
 	X(QLINEAR_CONV, 3, "QLinearConv", RVL_INPUTS_OF_ROW, \
-	  qlinear, qlinear_conv, Q_CONV, 0, \
+	  none, qlinear_conv, Q_CONV, RVL_TRAIT_ROW, \
 	  "quantised convolution, scales as inputs") \
 	X(QLINEAR_MATMUL, 4, "QLinearMatMul", RVL_INPUTS_OF_ROW, \
-	  qlinear, qlinear_matmul, Q_MATMUL, 0, \
+	  none, qlinear_matmul, Q_MATMUL, RVL_TRAIT_ROW, \
 	  "quantised matrix product, scales as inputs") \
 	X(CONV, 5, "Conv", RVL_INPUTS_OF_ROW, \
 	  conv, conv, Q_CONV, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
@@ -167,19 +169,19 @@ struct rvl_inputs {
 	  none, none, CONSTANT, 0, \
 	  "a constant; becomes an initialiser when the model is read") \
 	X(QLINEAR_ADD, 23, "QLinearAdd", RVL_INPUTS_OF_ROW, \
-	  qlinear, binary, Q_ADD, 0, \
+	  none, binary, Q_ADD, RVL_TRAIT_ROW, \
 	  "quantised a + b, scales as inputs") \
 	X(QLINEAR_MUL, 24, "QLinearMul", RVL_INPUTS_OF_ROW, \
-	  qlinear, binary, Q_MUL, 0, \
+	  none, binary, Q_MUL, RVL_TRAIT_ROW, \
 	  "quantised a * b, scales as inputs") \
 	X(QGEMM, 25, "QGemm", RVL_INPUTS_OF_ROW, \
-	  qlinear, qgemm, Q_MATMUL, 0, \
+	  none, qgemm, Q_MATMUL, RVL_TRAIT_ROW, \
 	  "quantised Gemm, scales as inputs") \
 	X(QLINEAR_GLOBAL_AVERAGE_POOL, 26, "QLinearGlobalAveragePool", RVL_INPUTS_OF_ROW, \
-	  qlinear, global, Q_GLOBAL_AVERAGE_POOL, 0, \
+	  none, global, Q_GLOBAL_AVERAGE_POOL, RVL_TRAIT_ROW, \
 	  "quantised mean of every channel, scales as inputs") \
 	X(QLINEAR_AVERAGE_POOL, 27, "QLinearAveragePool", RVL_INPUTS_OF_ROW, \
-	  qlinear, pool, Q_AVERAGE_POOL, 0, \
+	  none, pool, Q_AVERAGE_POOL, RVL_TRAIT_ROW, \
 	  "quantised mean under a window, scales as inputs") \
 	X(Q_CONV, 40, "QConv", RVL_INPUTS(2, 3), \
 	  qconv, none, Q_CONV, \

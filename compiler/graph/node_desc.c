@@ -24,7 +24,9 @@ void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d)
 	*d = (struct rvl_kernel_desc) {
 		.op = n->op, .attr = n->attr, .n_in = n->n_in, .n_out = n->n_out,
 	};
-	if (rvl_op_names_def(n->op)) {
+	if (n->def && rvl_op_traits(n->op) & RVL_TRAIT_ROW)
+		d->op = RVL_OP_GENERAL;
+	if (rvl_op_names_def(d->op)) {
 		d->def = n->def;
 		memcpy(d->value, n->value, rvl_op_attrs(n->def) * sizeof(*d->value));
 	}

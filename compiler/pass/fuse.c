@@ -317,17 +317,17 @@ static int fuse_matmul(struct match *m)
 
 static int fuse_binary(struct match *m)
 {
+	enum rvl_op form = rvl_op_quantised(m->n->op);
 	int rc;
 
 	if (!dequantised(m->g, m->n->in[0], &m->a) || !dequantised(m->g, m->n->in[1], &m->b) ||
 	    m->a.n != 1 || m->b.n != 1 || !rvl_quant_agree(&m->a, &m->b) || !find_end(m, false))
 		return 0;
-	if (m->n->op == RVL_OP_ADD && (!rvl_add_ratio_ok(m->a.scale[0], m->y.scale[0]) ||
-				       !rvl_add_ratio_ok(m->b.scale[0], m->y.scale[0])))
+	if (form == RVL_OP_Q_ADD && (!rvl_add_ratio_ok(m->a.scale[0], m->y.scale[0]) ||
+				     !rvl_add_ratio_ok(m->b.scale[0], m->y.scale[0])))
 		return 0;
 	rc = rvl_quant_adopt(m->g, &m->b, m->err);
-	return rc ? rc : build(m, m->n->op == RVL_OP_ADD ? RVL_OP_Q_ADD : RVL_OP_Q_MUL, m->b.t,
-			       NULL);
+	return rc ? rc : build(m, form, m->b.t, NULL);
 }
 
 /* Tensors that are looked at for one pool. */
@@ -363,7 +363,7 @@ static bool averages_image(const struct match *m)
 	const struct rvl_attr *a = &m->n->attr;
 	int left = MAX_LOOKED_AT;
 
-	if (m->n->op == RVL_OP_GLOBAL_AVERAGE_POOL)
+	if (rvl_op_quantised(m->n->op) == RVL_OP_Q_GLOBAL_AVERAGE_POOL)
 		return true;
 	for (int i = 0; i < 2; i++)
 		if (x->rank != 4 || a->kernel[i] != x->dim[2 + i] || a->pad[i] || a->pad[2 + i] ||
@@ -383,7 +383,7 @@ static int fuse_pool(struct match *m)
 	global = averages_image(m);
 	if (global && !rvl_mean_scale_ok(m->a.scale[0], m->y.scale[0],
 					 rvl_shape_count(x) / (x->dim[0] * x->dim[1]))) {
-		if (m->n->op == RVL_OP_GLOBAL_AVERAGE_POOL)
+		if (rvl_op_quantised(m->n->op) == RVL_OP_Q_GLOBAL_AVERAGE_POOL)
 			return 0;
 		global = false;
 	}
@@ -501,31 +501,34 @@ static int fuse_pair(struct rvl_graph *g, struct rvl_node *q, struct rvl_err *er
 	return rc ? rc : rvl_quant_adopt(g, &m.y, err);
 }
 
+/* What is done with a node depends on the quantised form of its operator. */
 static int fuse_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
 {
 	struct match m = { .g = g, .n = n, .err = err };
 
-	switch (n->op) {
-	case RVL_OP_CONV:
+	if (rvl_op_traits(n->op) & RVL_TRAIT_MADE)
+		return 0;
+	if (rvl_op_traits(n->op) & RVL_TRAIT_ROW)
+		return rvl_fuse_qlinear(g, n, err);
+	switch (rvl_op_quantised(n->op)) {
+	case RVL_OP_Q_CONV:
 		return fuse_conv(&m);
-	case RVL_OP_GEMM:
-	case RVL_OP_MATMUL:
+	case RVL_OP_Q_MATMUL:
 		return fuse_matmul(&m);
-	case RVL_OP_ADD:
-	case RVL_OP_MUL:
+	case RVL_OP_Q_ADD:
+	case RVL_OP_Q_MUL:
 		return n->in[1]->data ? fuse_table(&m) : fuse_binary(&m);
 	case RVL_OP_GENERAL:
 		return is_table(n) ? fuse_table(&m) : fuse_general(&m);
-	case RVL_OP_AVERAGE_POOL:
-	case RVL_OP_GLOBAL_AVERAGE_POOL:
+	case RVL_OP_Q_AVERAGE_POOL:
+	case RVL_OP_Q_GLOBAL_AVERAGE_POOL:
 		return fuse_pool(&m);
-	case RVL_OP_RELU:
-	case RVL_OP_CLIP:
+	case RVL_OP_Q_RESCALE:
 		return fuse_clamp(&m);
 	case RVL_OP_QUANTIZE:
 		return fuse_pair(g, n, err);
 	default:
-		return rvl_fuse_qlinear(g, n, err);
+		return 0;
 	}
 }
 

@@ -155,17 +155,18 @@ static enum form form_of_product(const struct rvl_node *n)
 
 static enum form form_of(const struct rvl_node *n)
 {
-	switch (n->op) {
-	case RVL_OP_MATMUL:
-		return form_of_product(n);
-	case RVL_OP_ADD:
-	case RVL_OP_MUL:
+	if (rvl_op_traits(n->op) & (RVL_TRAIT_MADE | RVL_TRAIT_ROW))
+		return NO_FORM;
+	switch (rvl_op_quantised(n->op)) {
+	case RVL_OP_Q_MATMUL:
+		return n->op == RVL_OP_MATMUL ? form_of_product(n) : NO_FORM;
+	case RVL_OP_Q_ADD:
+	case RVL_OP_Q_MUL:
 		return form_of_binary(n);
-	case RVL_OP_AVERAGE_POOL:
-	case RVL_OP_GLOBAL_AVERAGE_POOL:
+	case RVL_OP_Q_AVERAGE_POOL:
+	case RVL_OP_Q_GLOBAL_AVERAGE_POOL:
 		return n->in[0]->shape.rank == 4 ? NPU_FORM : NO_FORM;
-	case RVL_OP_RELU:
-	case RVL_OP_CLIP:
+	case RVL_OP_Q_RESCALE:
 		return form_of_values(n) == NPU_FORM ? NPU_FORM : NO_FORM;
 	case RVL_OP_GENERAL:
 		return form_of_general(n);

@@ -82,23 +82,40 @@ static int infer_binary(struct rvl_call *c)
 	return 0;
 }
 
-static int run_binary(struct rvl_call *c, bool mul)
+/* The parameters with inputs @a and @b, each before its scale and zero point, as operands. */
+static struct rvl_qbinary binary_params(const struct rvl_call *c, uint32_t a, uint32_t b)
 {
 	bool u8 = c->out[0].type == RVL_TYPE_U8;
-	struct rvl_qbinary p = {
-		.a_u8 = c->in[0].type == RVL_TYPE_U8, .b_u8 = c->in[3].type == RVL_TYPE_U8,
-		.y_u8 = u8, .sa = scale_of(c, 1, 0), .az = zero_of(c, 2, 0),
-		.sb = scale_of(c, 4, 0), .bz = zero_of(c, 5, 0),
+
+	return (struct rvl_qbinary) {
+		.a_u8 = c->in[a].type == RVL_TYPE_U8, .b_u8 = c->in[b].type == RVL_TYPE_U8,
+		.y_u8 = u8, .sa = scale_of(c, a + 1, 0), .az = zero_of(c, a + 2, 0),
+		.sb = scale_of(c, b + 1, 0), .bz = zero_of(c, b + 2, 0),
 		.sy = scale_of(c, 6, 0), .yz = zero_of(c, 7, 0),
 		.lo = rvl_qmin(u8), .hi = rvl_qmax(u8),
 	};
-	struct rvl_bcast bc;
-	int rc = check_scales(c, BINARY_KINDS);
+}
 
-	if (!rc && rvl_bcast_init(&bc, &c->in[0].shape, &c->in[3].shape, &c->out[0].shape))
+static int run_binary(struct rvl_call *c, bool mul)
+{
+	const struct rvl_shape *y = &c->out[0].shape;
+	int rc = check_scales(c, BINARY_KINDS);
+	uint32_t a = 0, b = 3;
+	struct rvl_qbinary p;
+	struct rvl_bcast bc;
+
+	if (rc)
+		return rc;
+	if (rvl_bcast_init(&bc, &c->in[a].shape, &c->in[b].shape, y))
 		return rvl_op_fail(c, "its operands' shapes do not broadcast");
-	if (!rc && rvl_count(&c->out[0]))
-		rvl_ref_qbinary(&p, mul, &bc, c->in[0].data, c->in[3].data, c->out[0].data);
+	if (!mul && !bc.ia && bc.ib) {
+		a = 3;
+		b = 0;
+		rvl_bcast_init(&bc, &c->in[a].shape, &c->in[b].shape, y);
+	}
+	p = binary_params(c, a, b);
+	if (rvl_count(&c->out[0]))
+		rvl_qbinary_run(&p, mul, false, &bc, c->in[a].data, c->in[b].data, c->out[0].data);
 	return rc;
 }
 

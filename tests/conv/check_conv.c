@@ -80,6 +80,32 @@ static void put_attributes(struct rvl_node *n, const struct rvl_conv_case *c)
 	n->attr.group = c->group;
 }
 
+/* The row of the operator, which computes it where nothing fuses it, and its attributes there. */
+static int put_row(struct rvl_graph *g, struct rvl_node *n)
+{
+	static const char *const names[] = { "kernel_shape", "strides", "dilations", "pads" };
+	const int32_t *lists[] = { n->attr.kernel, n->attr.stride, n->attr.dilation, n->attr.pad };
+	struct rvl_attr_value *v;
+
+	n->def = rvl_op_of_kernel(n->op);
+	v = rvl_arena_array(g->arena, rvl_op_attrs(n->def), sizeof(*v));
+	n->value = v;
+	for (uint32_t i = 0; v && i < rvl_op_attrs(n->def); i++) {
+		if (!strcmp(n->def->attrs[i].name, "group"))
+			v[i] = (struct rvl_attr_value) { .given = true, .i = n->attr.group };
+		for (int k = 0; k < 4; k++) {
+			int64_t *list = rvl_arena_array(g->arena, 4, sizeof(*list));
+
+			if (strcmp(n->def->attrs[i].name, names[k]) || !list)
+				continue;
+			v[i] = (struct rvl_attr_value) { .given = true, .n = k < 3 ? 2 : 4, .data = list };
+			for (uint32_t e = 0; e < v[i].n; e++)
+				list[e] = lists[k][e];
+		}
+	}
+	return v ? 0 : -ENOMEM;
+}
+
 static void put_operands(struct maker *m, const struct rvl_conv *d, struct rvl_tensor *x)
 {
 	const struct rvl_conv_case *c = &d->p;
@@ -121,8 +147,10 @@ static struct rvl_graph *make_graph(const struct rvl_conv *d)
 	m.rc = rvl_node_new(m.g, RVL_OP_QLINEAR_CONV, "conv", &m.n, NULL);
 	x = activation(&m, "x", type, (int64_t[]){ c->n, c->c, c->h, c->w });
 	y = activation(&m, "y", type, (int64_t[]){ c->n, c->m, c->oh, c->ow });
-	if (!m.rc)
+	if (!m.rc) {
 		put_attributes(m.n, c);
+		m.rc = put_row(m.g, m.n);
+	}
 	put_operands(&m, d, x);
 	if (!m.rc) {
 		m.n->n_in = m.inputs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One sound descriptor of every operator, which tests change. */
+/* One sound descriptor of every operator that has a kernel, which tests change. */
 #ifndef RVL_KERNEL_SEEDS_H
 #define RVL_KERNEL_SEEDS_H
 
@@ -23,13 +23,6 @@ struct seed {
 static const struct seed seeds[] = {
 	{ RVL_OP_QUANTIZE, "f2x3x4 f3 u3", "u2x3x4", 1, 0, 1 },
 	{ RVL_OP_DEQUANTIZE, "b2x3x4 f3 b3", "f2x3x4", 1, 0, 1 },
-	{ RVL_OP_QLINEAR_CONV, "u1x4x6x6 f u b4x2x3x3 f4 b4 f u i4", "u1x4x6x6", 3, 1, 2 },
-	{ RVL_OP_QLINEAR_MATMUL, "u2x3x4 f u b2x4x5 f b f u", "u2x3x5", 1, 0, 1 },
-	{ RVL_OP_QLINEAR_ADD, "u2x3x4 f u u4 f u f u", "u2x3x4", 1, 0, 1 },
-	{ RVL_OP_QLINEAR_MUL, "u1x4 f u u3x4 f u f u", "u3x4", 1, 0, 1 },
-	{ RVL_OP_QGEMM, "u3x4 f u b4x5 f5 b5 i5 f u", "u3x5", 1, 0, 1 },
-	{ RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL, "u1x3x4x4 f u f u", "u1x3x1x1", 1, 0, 1 },
-	{ RVL_OP_QLINEAR_AVERAGE_POOL, "u1x3x5x5 f u f u", "u1x3x5x5", 3, 1, 1 },
 	{ RVL_OP_CONV, "f1x4x6x6 f4x2x3x3 f4", "f1x4x6x6", 3, 1, 2 },
 	{ RVL_OP_GEMM, "f3x4 f4x5 f5", "f3x5", 1, 0, 1 },
 	{ RVL_OP_MATMUL, "f2x3x4 f4x5", "f2x3x5", 1, 0, 1 },

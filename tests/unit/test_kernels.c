@@ -209,6 +209,42 @@ START_TEST(fast_convolutions_equal_the_reference)
 }
 END_TEST
 
+/* ---- operators whose parameters are operands ---- */
+
+struct row_lists {
+	int64_t kernel[2], stride[2], dilation[2], pad[4];
+};
+
+/* Makes the descriptor of a QLinear operator one of its row, with the attributes of @d->attr. */
+static void as_row(struct rvl_kernel_desc *d, struct row_lists *l)
+{
+	const struct rvl_attr *a = &d->attr;
+	const struct {
+		const char *name;
+		struct rvl_attr_value v;
+	} given[] = {
+		{ "kernel_shape", { .given = true, .n = 2, .data = l->kernel } },
+		{ "strides", { .given = true, .n = 2, .data = l->stride } },
+		{ "dilations", { .given = true, .n = 2, .data = l->dilation } },
+		{ "pads", { .given = true, .n = 4, .data = l->pad } },
+		{ "group", { .given = true, .i = a->group } },
+		{ "alpha", { .given = true, .f = a->alpha } },
+	};
+
+	for (int i = 0; i < 4; i++) {
+		l->kernel[i % 2] = a->kernel[i % 2];
+		l->stride[i % 2] = a->stride[i % 2];
+		l->dilation[i % 2] = a->dilation[i % 2];
+		l->pad[i] = a->pad[i];
+	}
+	d->def = rvl_op_of_kernel(d->op);
+	d->op = RVL_OP_GENERAL;
+	for (uint32_t i = 0; i < rvl_op_attrs(d->def); i++)
+		for (size_t k = 0; k < sizeof(given) / sizeof(given[0]); k++)
+			if (!strcmp(d->def->attrs[i].name, given[k].name))
+				d->value[i] = given[k].v;
+}
+
 /* The same convolution with its parameters as operands. */
 START_TEST(qlinear_conv_equals_qconv)
 {
@@ -217,6 +253,7 @@ START_TEST(qlinear_conv_equals_qconv)
 		struct rvl_kernel_desc d = { .op = RVL_OP_QLINEAR_CONV, .n_out = 1 };
 		uint8_t xz, wz[256], yz, *a, *b;
 		const void *in[9], *qin[3];
+		struct row_lists lists;
 		size_t n;
 
 		random_conv(&c);
@@ -244,6 +281,7 @@ START_TEST(qlinear_conv_equals_qconv)
 		memcpy(qin, (const void *[]) { c.x, c.w, c.b }, sizeof(qin));
 		a = malloc(n);
 		b = malloc(n);
+		as_row(&d, &lists);
 		run_kernel(&d, false, in, (void *[]) { a }, NULL);
 		run_kernel(&c.d, false, qin, (void *[]) { b }, NULL);
 		ck_assert_msg(!memcmp(a, b, n), "case %d", i);
@@ -291,6 +329,7 @@ static void both_forms(const struct rvl_kernel_desc *d, enum rvl_op op, const vo
 {
 	struct qlinear q = { .d = { .op = op, .n_out = 1, .attr = d->attr } };
 	bool two = d->n_in > 1, gemm = op == RVL_OP_QGEMM;
+	struct row_lists lists;
 	uint8_t a[256], b[256];
 
 	q.d.out[0] = d->out[0];
@@ -305,6 +344,7 @@ static void both_forms(const struct rvl_kernel_desc *d, enum rvl_op op, const vo
 		qlinear_value(&q, 6, &d->in[2], in[2]);
 	qlinear_params(&q, gemm ? 7 : two ? 6 : 3, &d->out[0], 2);
 	ck_assert_uint_le(bytes_of(&d->out[0]), sizeof(a));
+	as_row(&q.d, &lists);
 	run_kernel(d, false, in, (void *[]) { a }, NULL);
 	run_kernel(&q.d, false, q.in, (void *[]) { b }, NULL);
 	ck_assert_msg(!memcmp(a, b, bytes_of(&d->out[0])), "%s", rvl_op_name(op));
@@ -360,6 +400,7 @@ START_TEST(scales_computed_at_run_time_are_checked_then)
 	const uint8_t v = 3;
 	float scale[3] = { 1, 1, 1 };
 	const void *in[8] = { &v, &scale[0], &v, &v, &scale[1], &v, &scale[2], &v };
+	struct row_lists lists;
 	struct rvl_kernel *k;
 	uint8_t y;
 
@@ -367,6 +408,7 @@ START_TEST(scales_computed_at_run_time_are_checked_then)
 	for (int i = 0; i < 8; i++)
 		d.in[i] = i == 1 || i == 4 || i == 6 ? ARG(F32, 1) : ARG(U8, 1);
 	d.out[0] = ARG(U8, 1);
+	as_row(&d, &lists);
 	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, NULL), 0);
 	ck_assert_int_eq(rvl_kernel_run(k, in, (void *[]) { &y }, NULL, NULL), 0);
 	ck_assert_uint_eq(y, 3);
