@@ -118,6 +118,7 @@ struct rivulet_compile_options {
 	uint32_t n_frozen;
 	bool serial;	       /* one instruction at a time on the NPU, for debugging */
 	bool prof;	       /* every instruction writes a PROF record to RIVULET_SLOT_PROF */
+	bool drawing;	       /* the account has edges and spans, for rivulet_explain_html() */
 	uint32_t most_instructions; /* of a command stream; 0: the compiler's limit */
 	uint64_t most_bytes; /* of the program file; 0: the limit of the format */
 	/*
@@ -133,7 +134,7 @@ struct rivulet_compile_options {
 	bool no_reconstruct;   /* an operator whose result a float operator reads stays float */
 	bool no_cascade;       /* every value between two layers of the NPU goes through memory */
 	bool no_prefetch;      /* no weights of a layer are loaded before the tiles of another one */
-	bool require_npu;      /* -EOPNOTSUPP naming the first node that would run on the CPU */
+	bool require_npu;      /* -EOPNOTSUPP naming a node that would run on the CPU */
 	bool average_within_1; /* accept average pools on the NPU that differ by 1 from
 				  onnxruntime's float sums */
 	bool cpu_only;	       /* everything on the CPU; needs no board */
@@ -188,6 +189,25 @@ struct rivulet_explain_segment {
 	double utilisation;
 };
 
+/** struct rivulet_explain_edge - row @to uses a value that row @from makes */
+struct rivulet_explain_edge {
+	uint32_t from, to;
+};
+
+#define RIVULET_NO_ROW UINT32_MAX
+
+/**
+ * struct rivulet_explain_span - work of one engine for one row, with only short pauses in it
+ */
+struct rivulet_explain_span {
+	uint32_t step;
+	uint32_t row;	     /* of the account; RIVULET_NO_ROW: setup of the step */
+	uint32_t queue;	     /* enum rivulet_queue */
+	uint64_t start, end; /* cycles since the step began */
+	uint64_t busy;	     /* cycles in which the engine worked, @end - @start at most */
+	uint64_t port;	     /* LOAD, STORE: cycles in which they held the memory port */
+};
+
 /** struct rivulet_estimate_row - all NPU steps of a program at one level, run one after the other
  */
 struct rivulet_estimate_row {
@@ -203,8 +223,15 @@ struct rivulet_estimate_row {
 struct rivulet_explain {
 	char board[32];
 	uint32_t peak; /* MACs per cycle */
+	uint32_t dense_peak; /* MACs per cycle that sparse layers stand for; @peak without that mode */
+	uint32_t port_bytes; /* of the memory port, a cycle */
 	uint32_t n_rows;
 	struct rivulet_explain_row *rows;
+	uint32_t n_edges;
+	struct rivulet_explain_edge *edges;
+	uint32_t n_spans;
+	struct rivulet_explain_span *spans; /* of the highest level's streams */
+	bool measured; /* the spans come from PROF records of a run, else from the timeline model */
 	uint32_t n_segments;
 	struct rivulet_explain_segment *segments;
 	uint32_t n_levels;
@@ -230,14 +257,21 @@ void rivulet_explain_free(struct rivulet_explain *e);
  * other figures; rivulet_compile() has done so
  */
 void rivulet_explain_derive(struct rivulet_explain *e);
+/** rivulet_explain_board() - name, peaks and port; NULL: everything on the CPU */
+void rivulet_explain_board(struct rivulet_explain *e, const struct rivulet_board *board);
 
 /**
  * rivulet_explain_text() - aligned table with units, NPU segments and levels behind it
  * rivulet_explain_json() - the same as one JSON object
- * Both return 0 with a NUL-terminated @out (size without the NUL), or -ENOMEM.
+ * rivulet_explain_csv() - the rows as comma-separated values, RFC 4180
+ * rivulet_explain_html() - one page with the rows, the graph, a roofline and the timeline, which
+ * loads nothing; @title: of the page, any bytes
+ * All return 0 with a NUL-terminated @out (size without the NUL), or -ENOMEM.
  */
 int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *out);
 int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *out);
+int rivulet_explain_csv(const struct rivulet_explain *e, struct rivulet_blob *out);
+int rivulet_explain_html(const struct rivulet_explain *e, const char *title, struct rivulet_blob *out);
 
 /**
  * rivulet_compile() - compile a model for a board

@@ -122,6 +122,7 @@ $(eval $(call unit_test,verbs,tool plan $(DAEMON_STATIC),$(DAEMON_LIBS) $(TOOL_L
 include tests/vm/client/part.mk
 include tests/vm/service/part.mk
 $(eval $(call unit_test,picture,tool $(TOOL_STATIC),$(TOOL_LIBS)))
+$(eval $(call unit_test,explain,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,profile,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,progress,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(BUILD)/unit/test_progress: | $(BUILD)/rivulet
@@ -180,3 +181,8 @@ check-reconstruct: $(BUILD)/unit/test_reconstruct # 1,000 random graphs with flo
 check-share: $(BUILD)/tests/check_share
 	@$<
 check-attacks: check-share
+
+# Pages of rivulet explain in a browser: not in make check, which has no browser to install.
+.PHONY: check-report
+check-report: $(BUILD)/rivulet
+	@BUILD=$(BUILD) scripts/check-report

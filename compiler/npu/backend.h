@@ -69,6 +69,7 @@ struct rvl_backend {
 	struct rvl_kernels_need cpu_need;
 	struct rvl_layer_cost *cost;	     /* by layer */
 	struct rivulet_explain_segment *seg; /* by variant and step; zero for CPU steps */
+	struct rvl_bytes spans; /* struct rivulet_explain_span, @row is a layer; if the options ask for them */
 	struct rvl_err *err;
 };
 

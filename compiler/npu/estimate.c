@@ -164,6 +164,58 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	return 0;
 }
 
+uint64_t rvl_spans_pause(uint64_t cycles)
+{
+	return cycles / 1500;
+}
+
+int rvl_spans_add(struct rvl_bytes *spans, uint32_t *last, const struct rivulet_explain_span *piece,
+		  uint64_t pause)
+{
+	struct rivulet_explain_span *s = (struct rivulet_explain_span *)spans->data;
+
+	if (last[piece->queue] != RVL_NONE)
+		s += last[piece->queue];
+	if (last[piece->queue] == RVL_NONE || s->row != piece->row || piece->start > s->end + pause) {
+		last[piece->queue] = spans->size / sizeof(*s);
+		return rvl_bytes_add(spans, piece, sizeof(*piece), 1, NULL);
+	}
+	/* An engine may begin an instruction before the last bytes of the one before have arrived. */
+	s->port += piece->port;
+	if (piece->end <= s->end)
+		return 0;
+	s->busy += piece->end - (piece->start > s->end ? piece->start : s->end);
+	s->end = piece->end;
+	return 0;
+}
+
+int rvl_spans_of_stream(const struct rivulet_board *b, const void *cmd, size_t bytes,
+			const uint32_t *layer, struct rivulet_explain_span base, uint64_t pause,
+			struct rvl_bytes *spans)
+{
+	struct stream s = { .cmd = cmd, .n = bytes / sizeof(struct rivulet_insn) };
+	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
+	uint32_t last[RIVULET_QUEUES] = { RVL_NONE, RVL_NONE, RVL_NONE, RVL_NONE };
+	struct rivulet_event e;
+	int rc = t ? 0 : -ENOMEM;
+
+	while (!rc && rivulet_timeline_next(t, &e) == 1) {
+		struct rivulet_explain_span piece = base;
+
+		if (!e.done || e.insn.form == RIVULET_FORM_sync || e.end <= e.start)
+			continue;
+		piece.queue = e.insn.h.queue;
+		piece.row = layer ? layer[e.index] : base.row;
+		piece.start = e.start;
+		piece.end = e.end;
+		piece.busy = e.end - e.start;
+		piece.port = e.cost.port;
+		rc = rvl_spans_add(spans, last, &piece, pause);
+	}
+	rivulet_timeline_free(t);
+	return rc;
+}
+
 void rvl_add_work(struct rivulet_work *w, const struct rivulet_explain_segment *seg)
 {
 	w->macs += seg->array_macs - seg->stream_macs;

@@ -20,6 +20,7 @@ static void backend_free(struct rvl_backend *be)
 	free(be->seg);
 	rvl_bytes_free(&be->params);
 	rvl_bytes_free(&be->cmds);
+	rvl_bytes_free(&be->spans);
 	rvl_graph_free(be->g);
 }
 
@@ -111,17 +112,37 @@ static int assign_pitches(struct rvl_backend *be)
 	return rc ? rc : rvl_graph_verify(be->g, be->err);
 }
 
+/* Conversions on the CPU only surround what keeps a value in float. */
+static bool only_converts(const struct rvl_node *n)
+{
+	return n->op == RVL_OP_QUANTIZE || n->op == RVL_OP_DEQUANTIZE;
+}
+
+/* The first node on the CPU that is more than a conversion, else the first; NULL: there is none. */
+static const struct rvl_node *first_on_cpu(const struct rvl_graph *g)
+{
+	const struct rvl_node *first = NULL;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		const struct rvl_node *n = g->nodes[i];
+
+		if (n->place == RVL_PLACE_NPU || n->free)
+			continue;
+		if (!only_converts(n))
+			return n;
+		first = first ? first : n;
+	}
+	return first;
+}
+
 static int demand_npu(const struct rvl_backend *be)
 {
-	for (uint32_t i = 0; be->opt->require_npu && i < be->g->n_nodes; i++) {
-		const struct rvl_node *n = be->g->nodes[i];
+	const struct rvl_node *n = be->opt->require_npu ? first_on_cpu(be->g) : NULL;
 
-		if (n->place != RVL_PLACE_NPU && !n->free)
-			return rvl_fail(be->err, -EOPNOTSUPP,
-					"node \"%s\" (%s) cannot run on the NPU: %s", n->name,
-					n->op_type, n->reason ? n->reason : "no reason given");
-	}
-	return 0;
+	if (!n)
+		return 0;
+	return rvl_fail(be->err, -EOPNOTSUPP, "node \"%s\" (%s) cannot run on the NPU: %s", n->name,
+			n->def ? n->def->name : n->op_type, n->reason ? n->reason : "no reason given");
 }
 
 static int back(struct rvl_backend *be, const void *onnx, size_t size, struct rivulet_blob *out)

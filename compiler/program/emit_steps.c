@@ -31,6 +31,10 @@ static int estimate_step(struct rvl_backend *be, const struct rvl_stream *s, str
 	layer[s->n] = RVL_NONE;
 	rc = rvl_estimate_stream(be->board, be->cmds.data + cmd->off, cmd->len,
 				 top ? layer : NULL, be->cost, seg, be->err);
+	if (!rc && top && be->opt->drawing)
+		rc = rvl_spans_of_stream(be->board, be->cmds.data + cmd->off, cmd->len, layer,
+					 (struct rivulet_explain_span){ .step = step - be->step },
+					 rvl_spans_pause(seg->cycles), &be->spans);
 	seg->step = step - be->step;
 	seg->layers = step->layers;
 	seg->macs = step->macs;

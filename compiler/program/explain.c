@@ -77,8 +77,7 @@ static int start(struct rivulet_explain *e, const struct rvl_backend *be, uint32
 	e->priv = rvl_arena_new(TEXT_LIMIT);
 	if (!e->priv)
 		return -ENOMEM;
-	snprintf(e->board, sizeof(e->board), "%s", be->board ? be->board->name : "cpu");
-	e->peak = be->board ? rivulet_board_peak(be->board) : 0;
+	rivulet_explain_board(e, be->board);
 	e->rows = rvl_arena_array(e->priv, rows + 1, sizeof(*e->rows));
 	e->segments = rvl_arena_array(e->priv, be->n_steps + 1, sizeof(*e->segments));
 	return e->rows && e->segments ? 0 : -ENOMEM;
@@ -89,11 +88,19 @@ static const struct rvl_tensor *result_of(const struct rvl_node *n)
 	return n->n_out ? n->out[0] : NULL;
 }
 
+/* The name in the model of an operator that no row of RVL_OPS has to itself. */
+static const char *operator_of(const struct rvl_node *n)
+{
+	if (n->op == RVL_OP_UNSUPPORTED)
+		return n->op_type;
+	return n->def ? n->def->name : rvl_op_name(n->op);
+}
+
 static void node_row(struct rivulet_explain *e, const struct rvl_node *n, const char *where,
 		     const char *why, uint32_t step)
 {
 	e->rows[e->n_rows++] = (struct rivulet_explain_row){ .node = copy_text(e, n->name),
-							     .op = copy_text(e, rvl_op_name(n->op)),
+							     .op = copy_text(e, operator_of(n)),
 							     .where = where,
 							     .reason = copy_text(e, why),
 							     .fused = copy_text(e, n->fused),
@@ -102,8 +109,6 @@ static void node_row(struct rivulet_explain *e, const struct rvl_node *n, const 
 									      "CPU" : "",
 							     .layout = layout_text(result_of(n), false),
 							     .step = step };
-	if (n->op == RVL_OP_UNSUPPORTED)
-		e->rows[e->n_rows - 1].op = copy_text(e, n->op_type);
 }
 
 static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, uint32_t index,
@@ -225,6 +230,142 @@ static void fill_moves(const struct rvl_backend *be, struct rivulet_explain *e)
 		add_copy(e, be->layer[i]->node);
 }
 
+/* ---- edges ---- */
+
+/* Whether the same bytes may be in both, one of which may be a part of the other. */
+static bool shares(const struct rvl_store *a, const struct rvl_store *b)
+{
+	const struct rvl_store *s = a;
+
+	while (s && s != b)
+		s = s->base;
+	if (s)
+		return true;
+	for (s = b; s && s != a;)
+		s = s->base;
+	return s != NULL;
+}
+
+/* What a row reads and writes, in a few stores. */
+struct uses {
+	const struct rvl_store *read[RIVULET_STEP_REFS], *write[RIVULET_STEP_REFS];
+	uint32_t reads, writes;
+};
+
+static void step_uses(const struct rvl_backend *be, const struct rvl_bstep *s, struct uses *u)
+{
+	for (uint32_t i = 0; i < s->nread; i++)
+		if (s->read[i])
+			u->read[u->reads++] = be->store[s->read[i]->id];
+	for (uint32_t i = 0; i < s->nwrite; i++)
+		if (s->write[i])
+			u->write[u->writes++] = be->store[s->write[i]->id];
+}
+
+static void layer_uses(const struct rvl_layer *l, struct uses *u)
+{
+	u->read[u->reads++] = l->in.s;
+	if (l->has_b)
+		u->read[u->reads++] = l->b.s;
+	u->write[u->writes++] = l->out.s;
+}
+
+static bool feeds(const struct uses *from, const struct uses *to)
+{
+	for (uint32_t i = 0; i < from->writes; i++)
+		for (uint32_t k = 0; k < to->reads; k++)
+			if (shares(from->write[i], to->read[k]))
+				return true;
+	return false;
+}
+
+static int add_edges(struct rivulet_explain *e, const struct uses *u)
+{
+	struct rivulet_explain_edge edge;
+	struct rvl_bytes b = { 0 };
+	int rc = 0;
+
+	for (edge.to = 1; edge.to < e->n_rows; edge.to++)
+		for (edge.from = 0; !rc && edge.from < edge.to; edge.from++)
+			if (feeds(&u[edge.from], &u[edge.to]))
+				rc = rvl_bytes_add(&b, &edge, sizeof(edge), 1, NULL);
+	e->n_edges = b.size / sizeof(edge);
+	e->edges = rvl_arena_array(e->priv, e->n_edges + 1, sizeof(edge));
+	if (e->edges && b.size)
+		memcpy(e->edges, b.data, b.size);
+	rvl_bytes_free(&b);
+	return rc;
+}
+
+static int fill_edges(const struct rvl_backend *be, struct rivulet_explain *e)
+{
+	struct uses *u = calloc(e->n_rows + 1, sizeof(*u));
+	uint32_t row = 0;
+	int rc;
+
+	if (!u)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < be->n_steps; i++) {
+		const struct rvl_bstep *s = &be->step[i];
+
+		if (!s->npu)
+			step_uses(be, s, &u[row++]);
+		for (uint32_t l = 0; s->npu && l < s->layers; l++)
+			layer_uses(be->layer[s->layer0 + l], &u[row++]);
+	}
+	rc = add_edges(e, u);
+	free(u);
+	return rc;
+}
+
+/* The rows of a graph that was not lowered: an edge for each operand that another node makes. */
+static int node_edges(const struct rvl_graph *g, struct rivulet_explain *e)
+{
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		most += g->nodes[i]->n_in;
+	e->edges = rvl_arena_array(e->priv, most + 1, sizeof(*e->edges));
+	if (!e->edges)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		for (uint32_t k = 0; k < g->nodes[i]->n_in; k++) {
+			const struct rvl_tensor *t = g->nodes[i]->in[k];
+			uint32_t from = 0;
+
+			while (from < i && (!t || t->producer != g->nodes[from]))
+				from++;
+			if (from < i)
+				e->edges[e->n_edges++] = (struct rivulet_explain_edge){ from, i };
+		}
+	return 0;
+}
+
+/* ---- the timeline ---- */
+
+/* The spans of the compilation name layers; here they are rows. */
+static int fill_spans(const struct rvl_backend *be, struct rivulet_explain *e)
+{
+	uint32_t *row_of = calloc(be->n_layers + 1, sizeof(*row_of)), row = 0;
+
+	if (!row_of)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < be->n_steps; i++) {
+		row += !be->step[i].npu;
+		for (uint32_t l = 0; be->step[i].npu && l < be->step[i].layers; l++)
+			row_of[be->step[i].layer0 + l] = row++;
+	}
+	e->n_spans = be->spans.size / sizeof(*e->spans);
+	e->spans = rvl_arena_array(e->priv, e->n_spans + 1, sizeof(*e->spans));
+	if (e->spans && be->spans.size)
+		memcpy(e->spans, be->spans.data, be->spans.size);
+	for (uint32_t i = 0; e->spans && i < e->n_spans; i++)
+		if (e->spans[i].row != RVL_NONE)
+			e->spans[i].row = row_of[e->spans[i].row];
+	free(row_of);
+	return 0;
+}
+
 int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct rivulet_explain *e)
 {
 	int rc = start(e, be, be->n_layers + be->n_steps);
@@ -254,7 +395,13 @@ int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct 
 	e->prefetches = be->prefetches;
 	e->cascades = be->cascades;
 	e->cascade_bytes = be->cascade_bytes;
-	return finish_rows(e);
+	if (be->opt->drawing)
+		rc = fill_edges(be, e);
+	if (!rc && be->opt->drawing)
+		rc = fill_spans(be, e);
+	if (rc)
+		rivulet_explain_free(e);
+	return rc ? rc : finish_rows(e);
 }
 
 int rvl_explain_nodes(const struct rvl_backend *be, struct rivulet_explain *e)
@@ -272,5 +419,8 @@ int rvl_explain_nodes(const struct rvl_backend *be, struct rivulet_explain *e)
 
 		node_row(e, n, n->op == RVL_OP_UNSUPPORTED ? "none" : why ? "cpu" : "npu", why, 0);
 	}
-	return finish_rows(e);
+	rc = node_edges(be->g, e);
+	if (rc)
+		rivulet_explain_free(e);
+	return rc ? rc : finish_rows(e);
 }

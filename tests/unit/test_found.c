@@ -6,6 +6,7 @@
 #include <check.h>
 
 #include "daemon_rig.h"
+#include "middle.h"
 #include "onnx_text.h"
 #include "program.h"
 #include "rivulet.h"
@@ -276,6 +277,31 @@ START_TEST(by_the_library)
 }
 END_TEST
 
+/*
+ * Proves that a client that requires the NPU is refused a model with an operator in the middle that the
+ * NPU lacks, with the node's name and reason, and that other clients get a CPU step for it.
+ */
+START_TEST(npu_required)
+{
+	struct rivulet_load_options must = { .size = sizeof(must), .require_npu = true };
+	struct rivulet_model_info info = { .size = sizeof(info) };
+	struct pb onnx = ot_model(MIDDLE("CumSum ad one -> b;"), 13);
+	struct rivulet_client *c;
+	struct rivulet_model *m;
+
+	ck_assert(!rivulet_open(NULL, &c));
+	ck_assert_int_eq(rivulet_model_load_memory(c, onnx.p, onnx.n, &must, &m), -EOPNOTSUPP);
+	ck_assert_msg(strstr(rivulet_last_error(), "(CumSum) cannot run on the NPU: "), "%s",
+		      rivulet_last_error());
+	ck_assert_int_eq(rivulet_model_load_memory(c, onnx.p, onnx.n, NULL, &m), 0);
+	ck_assert_int_eq(rivulet_model_info(m, &info), 0);
+	ck_assert(info.npu_steps == 2 && info.cpu_steps >= 1);
+	rivulet_model_unref(m);
+	rivulet_client_unref(c);
+	free(onnx.p);
+}
+END_TEST
+
 /* ---- rivulet run ---- */
 
 static void run_tool(const char *words, char *out, size_t size)
@@ -339,6 +365,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, on_the_socket);
 	tcase_add_test(t, not_of_a_cancelled_run);
 	tcase_add_loop_test(t, by_the_library, 0, 2);
+	tcase_add_test(t, npu_required);
 	tcase_add_test(t, by_the_tool);
 	return run_suite(s);
 }

@@ -175,8 +175,11 @@ static int load_local(struct rvl_engine *e, const char *path, const struct rvl_e
 {
 	struct rivulet_blob program = { 0 };
 	struct rvl_blob b;
-	int r = rvl_read_file(path, RIVULET_PROGRAM_MAX, &b);
+	int r;
 
+	if (o->program)
+		return load_image(e, path, o->program, o->program_size);
+	r = rvl_read_file(path, RIVULET_PROGRAM_MAX, &b);
 	if (r)
 		return r;
 	if (rvl_is_program(&b) && ((o->mode && rvl_mode_given(o->mode)) ||

@@ -37,6 +37,8 @@ struct rvl_engine_options {
 	struct rvl_mode *mode;	/* NULL: int8; local devices only */
 	bool prof;		/* instructions leave PROF records; local devices only */
 	struct rivulet_explain *explain; /* of the compilation; may be NULL, local devices only */
+	const void *program;	/* a compiled program in place of the file; local devices only */
+	size_t program_size;
 };
 
 /**

@@ -103,13 +103,94 @@ static int add_step(const struct rivulet_program *p, const struct rivulet_board 
 	return 0;
 }
 
+/* ---- edges and timeline ---- */
+
+/* Whether two tensors of a program may share bytes. */
+static bool overlap(const struct rivulet_program *p, uint32_t a, uint32_t b)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(p), *x = &t[a], *y = &t[b];
+
+	if (a == b || x->place != RIVULET_PLACE_ARENA || y->place != RIVULET_PLACE_ARENA)
+		return a == b;
+	return x->offset < y->offset + y->size && y->offset < x->offset + x->size;
+}
+
+static bool writes(const struct rivulet_program *p, const struct rivulet_step *s, uint32_t tensor, bool *all)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(p), *x = &t[tensor];
+	bool any = false;
+
+	for (uint32_t i = 0; i < s->nwrite; i++) {
+		const struct rivulet_tensor *y = &t[s->write[i]];
+
+		if (!overlap(p, tensor, s->write[i]))
+			continue;
+		any = true;
+		*all |= y->offset <= x->offset && y->offset + y->size >= x->offset + x->size;
+	}
+	return any;
+}
+
+static int add_edge(struct rvl_bytes *b, uint32_t from, uint32_t to)
+{
+	struct rivulet_explain_edge e = { from, to };
+
+	return rvl_bytes_add(b, &e, sizeof(e), 1, NULL);
+}
+
+/* From the steps that wrote the bytes of a tensor last, back to the one that wrote all of them. */
+static int add_readers(const struct rivulet_program *p, uint32_t step, uint32_t tensor, struct rvl_bytes *b)
+{
+	const struct rivulet_step *s = rivulet_program_steps(p);
+	bool all = false;
+	int rc = 0;
+
+	for (uint32_t i = step; !rc && !all && i-- > 0;)
+		if (writes(p, &s[i], tensor, &all))
+			rc = add_edge(b, i, step);
+	return rc;
+}
+
+/* A row for each step, so that steps and rows have the same numbers. */
+static int add_edges(const struct rivulet_program *p, struct rivulet_explain *e)
+{
+	const struct rivulet_step *s = rivulet_program_steps(p);
+	struct rvl_bytes b = { 0 };
+	int rc = 0;
+
+	for (uint32_t i = 0; !rc && i < p->steps; i++)
+		for (uint32_t k = 0; !rc && k < s[i].nread; k++)
+			rc = add_readers(p, i, s[i].read[k], &b);
+	e->edges = (struct rivulet_explain_edge *)b.data;
+	e->n_edges = (uint32_t)(b.size / sizeof(*e->edges));
+	return rc;
+}
+
+static int add_spans(const struct rivulet_program *p, const struct rivulet_board *board, struct rivulet_explain *e)
+{
+	struct rvl_bytes b = { 0 };
+	int rc = 0;
+
+	for (uint32_t i = 0; !rc && i < e->n_segments; i++) {
+		uint32_t step = e->segments[i].step;
+		const struct rivulet_step_variant *v = top_variant(&rivulet_program_steps(p)[step]);
+		struct rivulet_explain_span base = { .step = step, .row = step };
+
+		if (v)
+			rc = rvl_spans_of_stream(board, (const char *)p + v->offset, v->length, NULL, base,
+						 rvl_spans_pause(e->segments[i].cycles), &b);
+	}
+	e->spans = (struct rivulet_explain_span *)b.data;
+	e->n_spans = (uint32_t)(b.size / sizeof(*e->spans));
+	return rc;
+}
+
 static int fill(const struct rivulet_program *p, const struct rivulet_board *b, struct rivulet_explain *e)
 {
 	struct rvl_err err = { "" };
 	int r = 0, levels;
 
-	snprintf(e->board, sizeof(e->board), "%s", b->name);
-	e->peak = rivulet_board_peak(b);
+	rivulet_explain_board(e, b);
 	e->rows = calloc(p->steps + 1, sizeof(*e->rows));
 	e->segments = calloc(p->steps + 1, sizeof(*e->segments));
 	if (!e->rows || !e->segments)
@@ -123,6 +204,8 @@ static int fill(const struct rivulet_program *p, const struct rivulet_board *b, 
 		return rvl_tool_fail(RVL_EXIT_REFUSED, "%s", err.msg);
 	e->n_levels = (uint32_t)levels;
 	rivulet_explain_derive(e);
+	if (add_edges(p, e) || add_spans(p, b, e))
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
 	e->program_bytes = p->size;
 	e->weight_bytes = p->const_size;
 	e->arena_bytes = p->arena_size;
@@ -168,5 +251,7 @@ void rvl_explain_program_free(struct rivulet_explain *e)
 		free((char *)e->rows[i].out);
 	free(e->rows);
 	free(e->segments);
+	free(e->edges);
+	free(e->spans);
 	memset(e, 0, sizeof(*e));
 }

@@ -6,9 +6,17 @@
 
 #include "json.h"
 #include "model/explain_program.h"
+#include "model/explain_run.h"
 #include "model/model.h"
 #include "output.h"
 #include "rivulet_proto.h"
+
+struct explain_args {
+	struct rvl_model_args model;
+	bool csv;
+	const char *html, *device;
+	struct rvl_bytes spans; /* of a run */
+};
 
 /* The table names them all with their reasons; the error counts them and names the first. */
 static int refuse_unsupported(const struct rivulet_explain *e)
@@ -40,13 +48,35 @@ static int print_json(const struct rivulet_blob *text)
 	return 0;
 }
 
-static int print_explain(const struct rivulet_explain *e)
+static int failed_blob(int rc)
+{
+	return rc ? rvl_tool_fail(RVL_EXIT_FAILED, "out of memory") : 0;
+}
+
+static int write_html(const struct explain_args *a, const char *model, const struct rivulet_explain *e)
+{
+	struct rivulet_blob page = { 0 };
+	int r = failed_blob(rivulet_explain_html(e, model, &page));
+
+	if (!r)
+		r = rvl_write_file(a->html, page.data, page.size);
+	rivulet_blob_free(&page);
+	return r;
+}
+
+static int print_explain(const struct explain_args *a, const char *model, const struct rivulet_explain *e)
 {
 	struct rivulet_blob text = { 0 };
-	int r = rvl_tool_json ? rivulet_explain_json(e, &text) : rivulet_explain_text(e, &text);
+	int r;
 
+	if (a->html) {
+		r = write_html(a, model, e);
+		return r ? r : refuse_unsupported(e);
+	}
+	r = failed_blob(rvl_tool_json ? rivulet_explain_json(e, &text) :
+			a->csv ? rivulet_explain_csv(e, &text) : rivulet_explain_text(e, &text));
 	if (r)
-		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+		return r;
 	if (rvl_tool_json)
 		r = print_json(&text);
 	else
@@ -55,21 +85,44 @@ static int print_explain(const struct rivulet_explain *e)
 	return r ? r : refuse_unsupported(e);
 }
 
-static int explain_model(struct rvl_model_args *a, const char *model)
+/* Compiles for the device with PROF records, and runs the program there. */
+static int measure(struct explain_args *a, const char *model, const struct rvl_blob *b,
+		   const struct rivulet_board *board, struct rivulet_compile_options *o, struct rivulet_explain *e)
+{
+	struct rivulet_blob program = { 0 };
+	struct rvl_err err = { "" };
+	int r;
+
+	o->prof = true;
+	if (rivulet_compile(b->data, b->size, board, o, &program, e, &err))
+		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
+	else
+		r = rvl_explain_run(model, program.data, program.size, a->device, e, &a->spans);
+	rivulet_blob_free(&program);
+	return r;
+}
+
+static int explain_model(struct explain_args *a, const char *model)
 {
 	struct rivulet_compile_options o;
 	struct rivulet_explain e = { 0 };
 	struct rvl_err err = { "" };
 	struct rivulet_board board;
 	struct rvl_blob b;
-	int r = rvl_model_prepare(a, model, &board, &b, &o);
+	int r;
 
+	if (a->device && !a->model.board)
+		a->model.board = a->device;
+	r = rvl_model_prepare(&a->model, model, &board, &b, &o);
 	if (r)
 		return r;
-	if (rivulet_explain_model(b.data, b.size, &board, &o, &e, &err))
+	o.drawing = a->html;
+	if (a->device)
+		r = measure(a, model, &b, &board, &o, &e);
+	else if (rivulet_explain_model(b.data, b.size, &board, &o, &e, &err))
 		r = rvl_tool_fail(RVL_EXIT_REFUSED, "%s: %s", model, err.msg);
-	else
-		r = print_explain(&e);
+	if (!r)
+		r = print_explain(a, model, &e);
 	rivulet_explain_free(&e);
 	rvl_blob_clear(&b);
 	return r;
@@ -83,27 +136,38 @@ static bool compiles(const struct rvl_model_args *a)
 	       rvl_mode_given(&a->mode);
 }
 
-static int explain_program(const struct rvl_model_args *a, const char *path, const struct rvl_blob *file)
+static int explain_program(const struct explain_args *a, const char *path, const struct rvl_blob *file)
 {
 	struct rivulet_explain e;
 	int r;
 
-	if (compiles(a))
-		return rvl_tool_fail(RVL_EXIT_USAGE, "%s is compiled already: of the options only --board "
-				     "is for programs", path);
-	r = rvl_explain_program(path, file, a->board, &e);
+	if (compiles(&a->model) || a->device)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "%s is compiled already: of the options only --board, --csv "
+				     "and --html are for programs", path);
+	r = rvl_explain_program(path, file, a->model.board, &e);
 	if (!r)
-		r = print_explain(&e);
+		r = print_explain(a, path, &e);
 	rvl_explain_program_free(&e);
 	return r;
+}
+
+static int check_forms(const struct explain_args *a)
+{
+	if (rvl_tool_json + a->csv + !!a->html > 1)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--csv and --html exclude each other, and JSON");
+	if (a->device && !a->html)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--device is for the timeline of --html");
+	return 0;
 }
 
 static int run_explain(void *args, int n, char **operand)
 {
 	struct rvl_blob file;
-	int r = rvl_read_file(operand[0], RIVULET_PROGRAM_MAX, &file);
+	int r = check_forms(args);
 
 	(void)n;
+	if (!r)
+		r = rvl_read_file(operand[0], RIVULET_PROGRAM_MAX, &file);
 	if (r)
 		return r;
 	if (rvl_is_program(&file))
@@ -116,14 +180,18 @@ static int run_explain(void *args, int n, char **operand)
 
 static void clear(void *args)
 {
-	rvl_model_clear(args);
+	struct explain_args *a = args;
+
+	rvl_model_clear(&a->model);
+	rvl_bytes_free(&a->spans);
 }
 
-struct explain_args {
-	struct rvl_model_args model;
-};
-
 static const struct rvl_option options[] = {
+	{ "csv", 0, NULL, "the layers as comma-separated values", RVL_MEMBER(struct explain_args, csv) },
+	{ "html", 0, "FILE", "one page with graph, roofline, timeline and layers",
+	  RVL_MEMBER(struct explain_args, html) },
+	{ "device", 'd', "WHERE", "/dev/accel/accelN or sim:BOARD: take the timeline of --html from a run there",
+	  RVL_MEMBER(struct explain_args, device) },
 	RVL_MODEL_OPTIONS(struct explain_args, model),
 	{ 0 }
 };
