@@ -93,7 +93,8 @@ static const char *operator_of(const struct rvl_node *n)
 {
 	if (n->op == RVL_OP_UNSUPPORTED)
 		return n->op_type;
-	return n->def ? n->def->name : rvl_op_name(n->op);
+	return n->def && (n->op == RVL_OP_GENERAL || n->op == RVL_OP_Q_GENERAL) ? n->def->name :
+										  rvl_op_name(n->op);
 }
 
 static void node_row(struct rivulet_explain *e, const struct rvl_node *n, const char *where,

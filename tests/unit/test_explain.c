@@ -92,7 +92,7 @@ static int count(const char *text, const char *what)
 }
 
 /*
- * Proves that with a device the timeline is that of a run: the page says so, and its cycles are those
+ * Proves that with --measure the timeline is that of a run: the page says so, and its cycles are those
  * of the device, which the PROF records delay. The rows are those of the compilation with records.
  */
 START_TEST(measured)
@@ -101,7 +101,7 @@ START_TEST(measured)
 
 	explain("models/resnet.onnx", "");
 	model = page();
-	snprintf(words, sizeof(words), "explain models/resnet.onnx --device sim:zu3eg-64 --html %s",
+	snprintf(words, sizeof(words), "explain models/resnet.onnx --measure sim:zu3eg-64 --html %s",
 		 path_in(dir, "page.html"));
 	EXPECT(words, 0);
 	run = page();
@@ -132,7 +132,7 @@ START_TEST(of_a_program)
 	ck_assert_int_eq(count(text, "<path d="), 2); /* CPU step to NPU step to CPU step */
 	ck_assert_int_gt(count(text, ": CONV, cycles "), 0);
 	free(text);
-	snprintf(words, sizeof(words), "explain %s --device sim:zu3eg-64 --html x", path);
+	snprintf(words, sizeof(words), "explain %s --measure sim:zu3eg-64 --html x", path);
 	EXPECT(words, RVL_EXIT_USAGE);
 }
 END_TEST
@@ -277,8 +277,8 @@ START_TEST(usage)
 {
 	EXPECT("explain models/lenet.onnx --csv --json", RVL_EXIT_USAGE);
 	EXPECT("explain models/lenet.onnx --csv --html x", RVL_EXIT_USAGE);
-	EXPECT("explain models/lenet.onnx --device sim:zu3eg-64", RVL_EXIT_USAGE);
-	EXPECT("explain models/lenet.onnx --device daemon --board zu3eg-64 --html /dev/null", RVL_EXIT_USAGE);
+	EXPECT("explain models/lenet.onnx --measure sim:zu3eg-64", RVL_EXIT_USAGE);
+	EXPECT("explain models/lenet.onnx --measure daemon --board zu3eg-64 --html /dev/null", RVL_EXIT_USAGE);
 	EXPECT("explain models/lenet.onnx --html /nowhere/x", RVL_EXIT_FAILED);
 }
 END_TEST

@@ -87,7 +87,7 @@ int rvl_explain_run(const char *path, const void *program, size_t size, const ch
 	int r;
 
 	if (strncmp(device, "sim:", 4) && *device != '/')
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--device is a node below /dev, or sim:BOARD, not \"%s\"", device);
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--measure takes a node below /dev, or sim:BOARD, not \"%s\"", device);
 	r = rvl_engine_open(path, &o, &engine);
 	if (r)
 		return r;

@@ -156,7 +156,7 @@ static int check_forms(const struct explain_args *a)
 	if (rvl_tool_json + a->csv + !!a->html > 1)
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--csv and --html exclude each other, and JSON");
 	if (a->device && !a->html)
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--device is for the timeline of --html");
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--measure is for the timeline of --html");
 	return 0;
 }
 
@@ -190,7 +190,7 @@ static const struct rvl_option options[] = {
 	{ "csv", 0, NULL, "the layers as comma-separated values", RVL_MEMBER(struct explain_args, csv) },
 	{ "html", 0, "FILE", "one page with graph, roofline, timeline and layers",
 	  RVL_MEMBER(struct explain_args, html) },
-	{ "device", 'd', "WHERE", "/dev/accel/accelN or sim:BOARD: take the timeline of --html from a run there",
+	{ "measure", 0, "WHERE", "/dev/accel/accelN or sim:BOARD: take the timeline of --html from a run there",
 	  RVL_MEMBER(struct explain_args, device) },
 	RVL_MODEL_OPTIONS(struct explain_args, model),
 	{ 0 }
