@@ -85,6 +85,8 @@ int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer);
 
 /** Chooses mode, form and cut of each layer: of those that the tiler finds near, the fastest. */
 int rvl_choose_layers(struct rvl_backend *be);
+/** Whether LOAD could gather the patches of a convolution from a PLAIN operand, and may. */
+bool rvl_can_gather(const struct rvl_backend *be, const struct rvl_layer *l);
 /**
  * The forms in which layer @l, as it was lowered, can be computed: its own mode and those that could
  * replace it, with patches gathered or not. @form has room for rvl_forms_most(). Returns how many.

@@ -113,11 +113,11 @@ static void add_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct 
 }
 
 /* The form @f, and the one that gathers where @f does not or the other way round. */
-static uint32_t add_forms(const struct rivulet_board *b, const struct rvl_layer *f,
+static uint32_t add_forms(const struct rvl_backend *be, const struct rvl_layer *f,
 			  struct rvl_layer *form)
 {
 	form[0] = *f;
-	if (f->in.s->blocked || !rvl_can_gather(b, f))
+	if (f->in.s->blocked || !rvl_can_gather(be, f))
 		return 1;
 	form[1] = *f;
 	form[1].p.gather = !f->p.gather;
@@ -126,7 +126,7 @@ static uint32_t add_forms(const struct rivulet_board *b, const struct rvl_layer 
 
 uint32_t rvl_forms(struct rvl_backend *be, const struct rvl_layer *l, struct rvl_layer *form)
 {
-	uint32_t n = add_forms(be->board, l, form);
+	uint32_t n = add_forms(be, l, form);
 	const struct rvl_mode *mode;
 
 	if (l->mode != rvl_mode_of(l->node)) /* the board lacks that mode */
@@ -136,7 +136,7 @@ uint32_t rvl_forms(struct rvl_backend *be, const struct rvl_layer *l, struct rvl
 
 		f.p.gather = false;
 		if (mode != l->mode && rvl_mode_replaces(be->g, be->board, mode, &f))
-			n += add_forms(be->board, &f, form + n);
+			n += add_forms(be, &f, form + n);
 	}
 	return n;
 }

@@ -314,8 +314,6 @@ bool rvl_backend_reads_nhwc(const struct rvl_node *n, void *board);
 /** Chooses l->t for the least estimated time; false when no cut fits the scratchpads and fields. */
 bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l);
 
-/** Whether LOAD could gather the patches of a convolution from a PLAIN operand. */
-bool rvl_can_gather(const struct rivulet_board *b, const struct rvl_layer *l);
 /** The best @n cuts of a layer with a product by the estimate, the best first; returns how many. */
 uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct rvl_tiling *cut,
 		  uint32_t n);

@@ -411,14 +411,15 @@ static int64_t gather_blocks(const struct rivulet_board *b, const struct rvl_lay
 	return rvl_div_up(l->in.v.c * l->p.win.kh * l->p.win.kw, b->tn);
 }
 
-bool rvl_can_gather(const struct rivulet_board *b, const struct rvl_layer *l)
+bool rvl_can_gather(const struct rvl_backend *be, const struct rvl_layer *l)
 {
+	const struct rivulet_board *b = be->board;
 	const struct rvl_window *w = &l->p.win;
 	const struct rivulet_insn_l_gather gather = {
 		.kh = w->kh, .kw = w->kw, .sx = w->sx, .dx = w->dx, .ch = l->in.v.c
 	};
 
-	return l->mode && !l->mode->direct && l->p.group == 1 && !l->in.v.inter && w->kh * w->kw > 1 &&
+	return !be->opt->no_gather && l->mode && !l->mode->direct && l->p.group == 1 && !l->in.v.inter && w->kh * w->kw > 1 &&
 	       l->in.v.c <= 255 && w->kh <= MAX_STRIDE && w->kw <= MAX_STRIDE &&
 	       w->sy <= MAX_STRIDE && w->sx <= MAX_STRIDE && w->dy <= MAX_DILATION &&
 	       w->dx <= MAX_DILATION && l->in.v.h <= 65535 && l->in.v.w <= 65535 &&
@@ -438,11 +439,12 @@ bool rvl_backend_reads_nhwc(const struct rvl_node *n, void *board)
 }
 
 /* Whether a third of the array's work or more is saved. */
-static bool wants_gather(const struct rivulet_board *b, const struct rvl_layer *l)
+static bool wants_gather(const struct rvl_backend *be, const struct rvl_layer *l)
 {
+	const struct rivulet_board *b = be->board;
 	int64_t direct = rvl_div_up(l->in.v.c, b->tn) * l->p.win.kh * l->p.win.kw;
 
-	return rvl_can_gather(b, l) && gather_blocks(b, l) * 3 <= direct * 2;
+	return rvl_can_gather(be, l) && gather_blocks(b, l) * 3 <= direct * 2;
 }
 
 /* A value that only gathering convolutions read is PLAIN. */
@@ -452,13 +454,13 @@ static void prefer_plain(struct rvl_backend *be)
 		struct rvl_store *s = be->layer[i]->in.s;
 		bool all = true;
 
-		if (s->plain || s->base || s->has_parts || !wants_gather(be->board, be->layer[i]))
+		if (s->plain || s->base || s->has_parts || !wants_gather(be, be->layer[i]))
 			continue;
 		for (uint32_t j = 0; j < be->n_layers && all; j++) {
 			const struct rvl_layer *l = be->layer[j];
 
 			all = !(l->has_b && l->b.s == s) &&
-			      (l->in.s != s || wants_gather(be->board, l));
+			      (l->in.s != s || wants_gather(be, l));
 		}
 		s->plain = all;
 	}
@@ -469,7 +471,7 @@ static bool choose_gather(struct rvl_backend *be, struct rvl_layer *l)
 	struct rvl_layer direct = *l;
 	bool fits = rvl_tile(be->board, &direct);
 
-	if (!l->in.s->blocked && rvl_can_gather(be->board, l)) {
+	if (!l->in.s->blocked && rvl_can_gather(be, l)) {
 		l->p.gather = true;
 		if (rvl_tile(be->board, l) && (!fits || l->t.cost < direct.t.cost)) {
 			return true;

@@ -278,12 +278,49 @@ static int bench_networks(void)
 	return missed;
 }
 
+/* Estimated cycles of the first layer of ResNets, or 0. */
+static uint64_t first_layer(const struct rivulet_board *b, bool no_gather)
+{
+	const struct rivulet_compile_options opt = { .no_gather = no_gather };
+	struct rivulet_explain e = { 0 };
+	struct rvl_err err = { "" };
+	struct rvl_graph *g;
+	uint64_t cycles = 0;
+	struct qg q;
+
+	qg_open(&q, 7);
+	g = finish(&q, conv(&q, image(&q), 64, 7, 2, 1));
+	if (!g || rvl_compile_graph(g, b, &opt, NULL, &e, &err))
+		return 0;
+	for (uint32_t i = 0; i < e.n_segments; i++)
+		cycles += e.segments[i].cycles;
+	rivulet_explain_free(&e);
+	return cycles;
+}
+
+/* A kernel of 7 x 7 over three channels, gathered and not. Returns 1 if it is beyond its bar. */
+static int bench_first_layer(void)
+{
+	uint64_t gathered, direct;
+	struct rivulet_board b;
+
+	if (load_board(&b, "dense-16x16"))
+		return 1;
+	gathered = first_layer(&b, false);
+	direct = first_layer(&b, true);
+	if (!gathered || !direct)
+		return 1;
+	printf("figure npu.first.cycles %" PRIu64 " cycles\n", gathered);
+	printf("figure npu.first.gather.ratio %.2f\n", (double)direct / (double)gathered);
+	return 10 * direct < 45 * gathered;
+}
+
 int main(int argc, char **argv)
 {
 	int missed;
 
 	if (argc > 1)
 		return bench_vgg16(argv[1]);
-	missed = bench_vgg16("zu3eg-64");
+	missed = bench_vgg16("zu3eg-64") | bench_first_layer();
 	return bench_networks() | missed;
 }

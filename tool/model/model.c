@@ -49,6 +49,7 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.no_reconstruct = a->no_reconstruct,
 		.without_modes = (uint32_t)a->no_sparse << RIVULET_MODE_SPARSE |
 				 (uint32_t)a->no_taps << RIVULET_MODE_TAPS,
+		.no_gather = a->no_gather,
 		.no_cascade = a->no_cascade,
 		.no_prefetch = a->no_prefetch,
 		.prof = a->prof, .files = &a->beside.files };
