@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define TIMED	   2  /* cuts of a cascade whose timeline is compared: the best by the estimate */
+#define TIMED	   4  /* cuts of a cascade whose timeline is compared: the best by the estimate */
 #define BYTES_COST 64 /* bytes of the port that weigh as much as a cycle: they cost energy */
 
 /* The best division of the layers of a step before one of them. */

@@ -179,7 +179,8 @@ static void set_heights(struct rvl_chain *c, int64_t th)
 		c->l[i].t.th = th;
 }
 
-static void try_cut(const struct rivulet_board *b, const struct rvl_chain *form, int64_t th,
+/* Whether the cut fits with rings for @lead tiles ahead. */
+static bool try_cut(const struct rivulet_board *b, const struct rvl_chain *form, int64_t th,
 		    int64_t lead, const struct share *share, struct rvl_chain_cuts *cuts)
 {
 	struct rvl_chain c = *form;
@@ -189,12 +190,13 @@ static void try_cut(const struct rivulet_board *b, const struct rvl_chain *form,
 	set_heights(&c, th);
 	rings = size_rings(b, &c, lead);
 	if (!cut_layers(b, &c, th, rivulet_mem_words(b, RIVULET_MEM_INP) - rings, share))
-		return;
+		return false;
 	rings = size_rings(b, &c, lead);
 	if (!fits(b, &c, rings))
-		return;
+		return false;
 	c.cost = estimate(b, &c);
 	keep(cuts, &c);
+	return true;
 }
 
 /* ---- plans of WGT ---- */
@@ -265,8 +267,8 @@ void rvl_chain_search(const struct rivulet_board *b, const struct rvl_chain *for
 
 	for (int64_t th = form->l[form->n - 1].out.v.h;; th = (th + 1) / 2) {
 		for (uint32_t i = 0; i < plans; i++)
-			for (int64_t lead = 0; lead < 2; lead++)
-				try_cut(b, form, th, lead, &share[i], cuts);
+			if (!try_cut(b, form, th, 1, &share[i], cuts))
+				try_cut(b, form, th, 0, &share[i], cuts);
 		if (th == 1)
 			return;
 	}

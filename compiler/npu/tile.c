@@ -311,6 +311,8 @@ static uint64_t conv_cost(const struct budget *u, const struct rvl_tiling *t, in
 	if (d.tiles * groups * d.steps > MAX_STREAM)
 		return UINT64_MAX;
 	time = with_waits(u, t, &d, &e);
+	if (u->rows) /* beside the work of other layers; what counts is all that the engines do */
+		return time + e.alu + port + port / TRAFFIC_WEIGHT;
 	if (t->acc_slots < 2 || (!u->l->to && t->out_slots < 2))
 		time += e.alu;
 	time = rvl_max(rvl_max(time, port), e.alu) + port / TRAFFIC_WEIGHT;
