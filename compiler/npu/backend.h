@@ -106,6 +106,8 @@ int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t
 int rvl_cascade(struct rvl_backend *be);
 /** Decides which layers' first weights are loaded ahead; after rvl_cascade(). */
 int rvl_prefetch(struct rvl_backend *be);
+/** The same for the @n layers of a step, if the options allow it. */
+int rvl_prefetch_layers(struct rvl_backend *be, struct rvl_layer **l, uint32_t n);
 /** Slots, stores and products of the NPU steps; once rvl_cascade() has decided. */
 void rvl_steps_sum(struct rvl_backend *be);
 

@@ -67,12 +67,26 @@ static bool crosses_steps(const struct rvl_backend *be, const struct rvl_store *
 	return false;
 }
 
+/*
+ * Whether the ALU can read the rows of a ring: the window of a row does not reach below the rows by
+ * which the next one advances, so that only rows above a tile may be at the other end of the ring.
+ */
+static bool reads_ring(const struct rvl_layer *a, const struct rvl_layer *b)
+{
+	const struct rvl_window *w = &b->e.pwin;
+
+	if (b->mode)
+		return true;
+	return b->e.pool && !b->has_b && b->in.v.n == 1 && !b->in.flat && !a->e.pool && !a->has_b &&
+	       (w->kh - 1) * w->dy + 1 <= w->sy + w->top && w->top <= w->sy;
+}
+
 /* Whether @b alone reads what @a makes, as the same image. */
 static bool linked(const struct rvl_backend *be, const struct rvl_layer *a, const struct rvl_layer *b)
 {
 	const struct rvl_store *s = a->out.s;
 
-	return a->mode && b->mode && b->in.s == s && s->blocked &&
+	return a->mode && reads_ring(a, b) && b->in.s == s && s->blocked &&
 	       s->place == RIVULET_PLACE_ARENA && !s->base && !s->has_parts && rvl_view_equal(&a->out.v, &b->in.v) &&
 	       readers(be, s) == 1 && !crosses_steps(be, s);
 }
@@ -121,9 +135,9 @@ static void offer(struct search *s, const struct rvl_chain *c, uint32_t first, u
 /* The form of layer @i that keeps the array busy for the shortest time. */
 static const struct rvl_layer *fastest_form(const struct search *s, uint32_t i)
 {
-	const struct rvl_layer *f = s->form + i * s->most, *best = f;
+	const struct rvl_layer *f = s->form + i * s->most, *best = s->l[i];
 
-	for (uint32_t k = 1; k < s->forms[i]; k++)
+	for (uint32_t k = 0; k < s->forms[i]; k++)
 		if (rvl_array_time(s->be->board, &f[k]) < rvl_array_time(s->be->board, best))
 			best = &f[k];
 	return best;
@@ -254,6 +268,15 @@ static int chains_of(struct rvl_backend *be, const struct rvl_bstep *step, uint3
 	return rc;
 }
 
+/* Time and bytes of a step whose weights load ahead as they would. */
+static int time_step(struct rvl_backend *be, struct rvl_layer **l, uint32_t n,
+		     struct rivulet_explain_segment *seg)
+{
+	int rc = rvl_prefetch_layers(be, l, n);
+
+	return rc ? rc : rvl_time_layers(be, l, n, seg);
+}
+
 /* Without a cascade the layers are as they were. */
 static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 			const struct rvl_layer *before, uint32_t taken)
@@ -261,14 +284,14 @@ static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 	struct rvl_layer **l = be->layer + step->layer0;
 	struct rivulet_explain_segment with = { 0 }, without = { 0 };
 	struct rvl_layer *plain = malloc(step->layers * sizeof(*plain));
-	int rc = plain ? rvl_time_layers(be, l, step->layers, &with) : -ENOMEM;
+	int rc = plain ? time_step(be, l, step->layers, &with) : -ENOMEM;
 
 	for (uint32_t i = 0; i < step->layers && !rc; i++) {
 		plain[i] = *l[i];
 		*l[i] = before[i];
 	}
 	if (!rc)
-		rc = rvl_time_layers(be, l, step->layers, &without);
+		rc = time_step(be, l, step->layers, &without);
 	if (!rc && with.cycles < without.cycles) {
 		for (uint32_t i = 0; i < step->layers; i++)
 			*l[i] = plain[i];

@@ -20,7 +20,7 @@ struct share {
 /* Rows of the value by which the consumer's tiles of @th rows advance. */
 static int64_t rows_per_tile(const struct rvl_layer *l, int64_t th)
 {
-	int64_t rows = th * l->p.win.sy * (l->e.pool ? l->e.pwin.sy : 1);
+	int64_t rows = th * (l->mode ? l->p.win.sy : 1) * (l->e.pool ? l->e.pwin.sy : 1);
 
 	return rvl_clamp(rows, 1, l->in.v.h);
 }
@@ -67,23 +67,51 @@ static int64_t clear_rows(const struct rivulet_board *b, const struct rvl_layer 
 	return r->rows;
 }
 
+/*
+ * The ALU reads a run of rows, which the end of the ring must not divide. Tiles of the consumer begin
+ * as many rows before a multiple of their advance as the window has above. The producer writes the
+ * last rows of the ring also before the first, and the ring is a multiple of the advance.
+ */
+static void guard_ring(const struct rvl_layer *b, int64_t th, struct rvl_ring *r)
+{
+	int64_t step = rows_per_tile(b, b->t.th), most = r->image;
+
+	r->guard = 0;
+	if (b->mode || r->rows >= most)
+		return;
+	while (r->rows % step && r->rows < most)
+		r->rows += th;
+	r->guard = r->rows < most && b->e.pool ? b->e.pwin.top : 0;
+}
+
+/* Words of a row of the ring, and its rows, for a consumer with a product or without. */
+static void size_ring(const struct rivulet_board *b, const struct rvl_layer *l,
+		      const struct rvl_layer *reader, int64_t lead, struct rvl_ring *r)
+{
+	struct rvl_nest nest = { 0 };
+
+	r->width = l->out.v.w;
+	if (reader->mode) {
+		reader->mode->nest(b, reader, &nest);
+		r->width = rvl_row_pitch(b, &nest, l->out.v.w);
+	}
+	r->blocks = rvl_div_up(l->p.m, b->tm) * (b->tm / b->tn);
+	r->image = rvl_div_up(l->out.v.h, l->t.th) * l->t.th;
+	r->rows = rows_needed(l, reader, lead);
+	if (nest.lane_words)
+		r->rows = clear_rows(b, reader, r, l->t.th);
+	r->rows = rvl_min(r->rows, r->image * l->out.v.n);
+	guard_ring(reader, l->t.th, r);
+}
+
 static int64_t size_rings(const struct rivulet_board *b, struct rvl_chain *c, int64_t lead)
 {
 	int64_t words = 0;
 
 	for (uint32_t i = 0; i + 1 < c->n; i++) {
-		const struct rvl_layer *l = &c->l[i];
 		struct rvl_ring *r = &c->ring[i];
-		struct rvl_nest nest;
 
-		c->l[i + 1].mode->nest(b, &c->l[i + 1], &nest);
-		r->width = rvl_row_pitch(b, &nest, l->out.v.w);
-		r->blocks = rvl_div_up(l->p.m, b->tm) * (b->tm / b->tn);
-		r->image = rvl_div_up(l->out.v.h, l->t.th) * l->t.th;
-		r->rows = rows_needed(l, &c->l[i + 1], lead);
-		if (nest.lane_words)
-			r->rows = clear_rows(b, &c->l[i + 1], r, l->t.th);
-		r->rows = rvl_min(r->rows, r->image * l->out.v.n);
+		size_ring(b, &c->l[i], &c->l[i + 1], lead, r);
 		words += rvl_ring_words(r);
 	}
 	return words;

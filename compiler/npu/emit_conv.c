@@ -63,6 +63,13 @@ void rvl_rows_read(const struct rvl_layer *l, int64_t y, int64_t h, int64_t rows
 {
 	const struct rvl_window *p = &l->e.pwin, *w = &l->p.win;
 
+	if (!l->mode) {
+		rows[0] = y;
+		rows[1] = y + h;
+		if (l->e.pool)
+			window(y, h, p->sy, p->top, 0, p->kh, p->dy, l->in.v.h, rows);
+		return;
+	}
 	if (l->e.pool) {
 		window(y, h, p->sy, p->top, 0, p->kh, p->dy, l->p.oh, rows);
 		y = rows[0];
@@ -228,7 +235,7 @@ static struct feed feed_ring(const struct conv *c, const struct tile *t,
 	struct feed f = feed_box(c, t, k, &b);
 
 	f.input.row_pitch = r->width;
-	f.input.blk_pitch = r->rows * r->width;
+	f.input.blk_pitch = rvl_ring_pitch(r);
 	f.input.wrap = r->rows;
 	f.input.phase = (t->n * r->image + b.y) % r->rows;
 	f.addr = r->base + b.b0 * f.input.blk_pitch + b.x;
@@ -347,9 +354,9 @@ static struct rvl_spad result_at(const struct conv *c, const struct tile *t,
 	if (!r)
 		return (struct rvl_spad){ c->out + c->e.at % tl->out_slots * tl->out_words, t->w,
 					  t->h * t->w };
-	blk = r->rows * r->width;
+	blk = rvl_ring_pitch(r);
 	return (struct rvl_spad){ r->base + g->o0 * c->ratio * blk +
-					  (t->n * r->image + t->y) % r->rows * r->width,
+					  (r->guard + (t->n * r->image + t->y) % r->rows) * r->width,
 				  r->width, blk };
 }
 
@@ -361,7 +368,7 @@ static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup
 		.a = acc,
 		.a_row = t->cw,
 		.a_blk = t->ch * t->cw,
-		.a_words = g->on * t->ch * t->cw,
+		.a_words = g->on * t->ch * t->cw - (c->e.l->e.pool ? 0 : t->ch - t->h) * t->cw,
 		.b = b,
 		.d = *out,
 		.prm = prm,
@@ -375,6 +382,21 @@ static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup
 	};
 
 	rvl_epilogue_run(c->e.s, c->e.l, &a);
+}
+
+/* Where a tile ends at the end of the ring, its last rows are also written before the ring. */
+static void drain_guard(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
+			int64_t acc, int64_t prm, const struct rvl_spad *out)
+{
+	const struct rvl_ring *r = c->e.l->to;
+	struct rvl_spad before = *out;
+	struct tile last = *t;
+
+	if (!r || !r->guard || ((t->n * r->image + t->y) % r->rows) + t->h != r->rows)
+		return;
+	last.h = r->guard;
+	before.addr += (t->h - r->rows - r->guard) * r->width;
+	drain(c, &last, g, acc + (t->h - r->guard) * t->cw, prm, 0, &before);
 }
 
 /* Operand B; blocks past its last channel get its last block, for the ALU reads whole ACC words. */
@@ -431,6 +453,7 @@ static void next(struct rvl_emission *e)
 	if (e->l->has_b)
 		load_second(c, &box, b, g->on * c->ratio);
 	drain(c, &t, g, acc, prm, b, &out);
+	drain_guard(c, &t, g, acc, prm, &out);
 	if (!e->l->to)
 		rvl_emit_store(e->s, &e->l->out, &box, out.addr, out.row, out.blk);
 }

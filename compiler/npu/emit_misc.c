@@ -41,14 +41,13 @@ static struct rvl_box source_box(const struct rvl_layer *l, const struct rvl_box
 	return b;
 }
 
-static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box *src, int64_t in,
-		 int64_t b, int64_t out)
+static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box *src,
+		 const struct rvl_spad *in, int64_t b, int64_t out)
 {
 	struct rvl_alu_pass a = {
-		.a = in,
-		.a_row = src->w,
-		.a_blk = src->h * src->w,
-		.a_words = src->bn * src->h * src->w,
+		.a = in->addr,
+		.a_row = in->row,
+		.a_blk = in->blk,
 		.b = b,
 		.d = { out, r->w, r->h * r->w },
 		.table = p->e.table,
@@ -82,26 +81,60 @@ static struct rvl_box tile_at(const struct plain *p, uint64_t at)
 	return r;
 }
 
+/* The rows of the source in the ring; those that begin before its end and go on behind it are before it. */
+static struct rvl_spad in_ring(const struct rvl_ring *r, const struct rvl_box *src)
+{
+	int64_t at = (src->n * r->image + src->y) % r->rows;
+
+	if (at + src->h > r->rows)
+		at -= r->rows;
+	return (struct rvl_spad){ r->base + src->b0 * rvl_ring_pitch(r) + (r->guard + at) * r->width +
+					  src->x,
+				  r->width, rvl_ring_pitch(r) };
+}
+
+/* Where the source of a tile is in INP: in the ring that another layer fills, or loaded. */
+static struct rvl_spad take_source(struct plain *p, const struct rvl_box *src)
+{
+	const struct rvl_layer *l = p->e.l;
+	const struct rvl_tiling *t = &l->t;
+	struct rvl_spad in = { p->in, src->w, src->h * src->w };
+
+	if (l->from)
+		return in_ring(l->from, src);
+	in.addr += p->e.at % t->in_slots * t->in_words;
+	rvl_emit_load(p->e.s, &l->in, src, in.addr);
+	return in;
+}
+
 static void next(struct rvl_emission *e)
 {
 	struct plain *p = (struct plain *)e;
 	const struct rvl_layer *l = e->l;
 	const struct rvl_tiling *t = &l->t;
-	int64_t in = p->in + e->at % t->in_slots * t->in_words;
 	int64_t out = p->out + e->at % t->out_slots * t->out_words;
 	int64_t b = t->b_slots ? p->b + e->at % t->b_slots * t->out_words : 0;
 	struct rvl_box r = tile_at(p, e->at), src = source_box(l, &r);
+	struct rvl_spad in = take_source(p, &src);
 
-	rvl_emit_load(e->s, &l->in, &src, in);
 	if (l->spread)
 		rvl_emit_spread(e->s, &l->b, &r, b);
 	else if (l->has_b)
 		rvl_emit_load(e->s, &l->b, &r, b);
 	if (l->e.stages)
-		pass(p, &r, &src, in, b, out);
+		pass(p, &r, &src, &in, b, out);
 	else
-		out = in;
+		out = in.addr;
 	rvl_emit_store(e->s, &l->out, &r, out, r.w, r.h * r.w);
+}
+
+static void reads(const struct rvl_emission *e, int64_t rows[2])
+{
+	struct rvl_box r = tile_at((const struct plain *)e, e->at);
+
+	rvl_rows_read(e->l, r.y, r.h, rows);
+	rows[0] += r.n * e->l->from->image;
+	rows[1] += r.n * e->l->from->image;
 }
 
 static void finish(struct rvl_emission *e)
@@ -130,6 +163,7 @@ struct rvl_emission *rvl_plain_open(struct rvl_stream *s, const struct rvl_layer
 	if (!p)
 		return NULL;
 	p->e.next = next;
+	p->e.reads = reads;
 	p->e.close = finish;
 	p->in = at->mem[RIVULET_MEM_INP];
 	p->out = p->in + t->in_slots * t->in_words;

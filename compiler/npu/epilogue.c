@@ -243,7 +243,11 @@ void rvl_epilogue_run(struct rvl_stream *s, const struct rvl_layer *l,
 	for (uint32_t i = 0; i < l->e.stages; i++)
 		l->e.stage[i]->apply(s, l, p, &d.alu);
 	op = rvl_emit(s, RIVULET_FORM_alu, RIVULET_Q_ALU, &d);
-	rvl_touch_spad(op, p->acc ? RVL_AT_ACC : RVL_AT_INP, p->a, p->a_words, false);
+	if (p->acc)
+		rvl_touch_spad(op, RVL_AT_ACC, p->a, p->a_words, false);
+	else
+		rvl_touch_blocks(op, &(struct rvl_spad){ p->a, p->a_row, p->a_blk }, p->src.h,
+				 p->src.w, p->blks, false);
 	rvl_touch_blocks(op, &p->d, p->rows, p->cols, p->out_blks, true);
 	for (uint32_t i = 0; i < l->e.stages; i++)
 		if (l->e.stage[i]->touch)

@@ -207,13 +207,19 @@ struct rvl_ring {
 	int64_t rows, width; /* of the ring: words of a row of a block */
 	int64_t blocks;	     /* tn channels each; whole ACC words */
 	int64_t image;
-	int64_t lead; /* tiles that the producer is ahead of what the next tile reads */
+	int64_t guard; /* rows before the first: copies of the last, for an ALU that reads them in one run */
 	int64_t base; /* INP word, set by the segment planner */
 };
 
+/* Words between the blocks of a ring. */
+static inline int64_t rvl_ring_pitch(const struct rvl_ring *r)
+{
+	return (r->guard + r->rows) * r->width;
+}
+
 static inline int64_t rvl_ring_words(const struct rvl_ring *r)
 {
-	return r->blocks * r->rows * r->width;
+	return r->blocks * rvl_ring_pitch(r);
 }
 
 /*
@@ -324,14 +330,14 @@ struct rvl_room {
 };
 
 /**
- * The same for a layer with a product that shares the scratchpads with another layer. If an operand
- * or the result lies in a ring, tiles are whole rows, one after the other.
+ * The same for a layer that shares the scratchpads with another layer. If an operand or the result
+ * lies in a ring, tiles are whole rows, one after the other.
  */
 bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
 		     const struct rvl_room *room);
 /** Cycles of the array if nothing delays it. */
 uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l);
-/** WGT words of all weights, parameters and tables of a layer with a product. */
+/** WGT words of all weights, parameters and tables of a layer. */
 int64_t rvl_resident_words(const struct rivulet_board *b, const struct rvl_layer *l);
 
 /* Cycles that a layer occupies the array, the ALU and the port. */
@@ -339,7 +345,7 @@ struct rvl_busy {
 	int64_t array, alu, port;
 };
 
-/** Those of a layer with a product, cut as l->t is. */
+/** Those of a layer that is cut as l->t is. */
 struct rvl_busy rvl_layer_busy(const struct rivulet_board *b, const struct rvl_layer *l);
 /** Rows of the operand that result rows [@y, @y + @h) need: [rows[0], rows[1]). */
 void rvl_rows_read(const struct rvl_layer *l, int64_t y, int64_t h, int64_t rows[2]);

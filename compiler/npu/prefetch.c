@@ -76,12 +76,17 @@ static uint32_t end_of_group(struct rvl_layer *const *l, uint32_t at, uint32_t n
 	return at + 1;
 }
 
-static int prefetch_step(struct rvl_backend *be, struct rvl_layer **l, uint32_t n)
+int rvl_prefetch_layers(struct rvl_backend *be, struct rvl_layer **l, uint32_t n)
 {
 	uint32_t before = 0, at = end_of_group(l, 0, n);
 	bool any = false;
 	int rc = 0;
 
+	for (uint32_t i = 0; i < n; i++)
+		l[i]->ahead = 0;
+	/* With stochastic layers nothing is chosen by time, for the reason of rvl_choose_layers(). */
+	if (be->opt->no_prefetch || be->opt->stochastic || !be->board)
+		return 0;
 	while (at < n && !rc) {
 		uint32_t end = end_of_group(l, at, n);
 		struct timed t = { be, l + before, end - before, at - before };
@@ -99,14 +104,11 @@ int rvl_prefetch(struct rvl_backend *be)
 {
 	int rc = 0;
 
-	/* With stochastic layers nothing is chosen by time, for the reason of rvl_choose_layers(). */
-	if (be->opt->no_prefetch || be->opt->stochastic || !be->board)
-		return 0;
 	for (uint32_t i = 0; i < be->n_steps && !rc; i++) {
 		const struct rvl_bstep *s = &be->step[i];
 
 		if (s->npu)
-			rc = prefetch_step(be, be->layer + s->layer0, s->layers);
+			rc = rvl_prefetch_layers(be, be->layer + s->layer0, s->layers);
 	}
 	return rc;
 }

@@ -558,7 +558,11 @@ static struct budget whole_layer(const struct rivulet_board *b, const struct rvl
 
 uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	struct budget u = whole_layer(b, l);
+	struct budget u;
+
+	if (!l->mode)
+		return 0;
+	u = whole_layer(b, l);
 
 	return l->mode->array(b, l, l->in.v.n * l->p.oh * l->p.ow * u.nest.kh * u.nest.kw * u.icb_sum *
 					 l->p.terms);
@@ -566,18 +570,42 @@ uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l
 
 int64_t rvl_resident_words(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	struct budget u = whole_layer(b, l);
+	struct budget u;
+
+	if (!l->mode)
+		return rvl_epilogue_words(l);
+	u = whole_layer(b, l);
 
 	return u.icb_sum * l->p.terms * tap_words(&u.nest, u.nest.kh * u.nest.kw) +
 	       u.ocb * rvl_div_up(b->tm * 8, RIVULET_WGT_WORD) + rvl_epilogue_words(l);
 }
 
+static struct rvl_busy busy_of_plain(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	int64_t window = l->e.pool ? l->e.pwin.kh * l->e.pwin.kw : 1;
+	int64_t blocks = rvl_div_up(l->out.v.c, b->tn), tiles = rvl_div_up(l->out.v.h, l->t.th);
+	int64_t result = rivulet_alu_result(b, b->tn, window, l->e.pool > RIVULET_POOL_MAX, l->e.bin);
+	struct rvl_busy e = { 0 };
+
+	e.alu = l->out.v.n * (l->out.v.h * l->out.v.w * blocks * result + tiles * RIVULET_ALU_FILL);
+	e.port = l->out.v.n * move_cycles(b, &l->out, l->out.v.h, l->out.v.w, blocks);
+	if (!l->from)
+		e.port += l->in.v.n * move_cycles(b, &l->in, l->in.v.h, l->in.v.w,
+						  rvl_div_up(l->in.v.c, b->tn));
+	return e;
+}
+
 struct rvl_busy rvl_layer_busy(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	struct budget u = whole_layer(b, l);
-	struct load d = loads_of(&u, &l->t, rvl_ocgroups(b, l, l->t.og, NULL));
-	struct busy e = busy_of(&u, &l->t, &d);
+	struct budget u;
+	struct load d;
+	struct busy e;
 
+	if (!l->mode)
+		return busy_of_plain(b, l);
+	u = whole_layer(b, l);
+	d = loads_of(&u, &l->t, rvl_ocgroups(b, l, l->t.og, NULL));
+	e = busy_of(&u, &l->t, &d);
 	return (struct rvl_busy){ e.array, e.alu, e.in + e.out };
 }
 
@@ -697,6 +725,22 @@ found:
 	return true;
 }
 
+/* All columns and blocks of as many rows as @room allows; the operand is in a ring. */
+static bool tile_plain_rows(const struct rivulet_board *b, struct rvl_layer *l,
+			    const struct rvl_room *room)
+{
+	int64_t blocks = rvl_div_up(l->out.v.c, b->tn), row = 2 * l->out.v.w * blocks;
+	struct rvl_tiling t = { .tw = l->out.v.w, .og = blocks, .out_slots = 2 };
+
+	t.th = rvl_min(rvl_min(room->th, l->out.v.h), room->inp / row);
+	if (t.th < 1 || blocks > MAX_OCB || l->in.v.w > MAX_COUNT || l->in.v.h > MAX_COUNT ||
+	    rvl_epilogue_words(l) > room->wgt)
+		return false;
+	t.out_words = t.th * t.tw * blocks;
+	l->t = t;
+	return true;
+}
+
 bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l)
 {
 	struct rvl_room all = whole_room(b);
@@ -707,5 +751,5 @@ bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l)
 bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
 		     const struct rvl_room *room)
 {
-	return tile_conv(b, l, room);
+	return l->mode ? tile_conv(b, l, room) : tile_plain_rows(b, l, room);
 }

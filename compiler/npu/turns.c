@@ -16,7 +16,7 @@
 
 struct member {
 	struct rvl_emission *e;
-	int64_t array, alu; /* cycles of a tile and group of output blocks, on average */
+	int64_t array, alu; /* cycles of a tile and group of output blocks, on average; array 0: ALU alone */
 	uint64_t groups;    /* of output blocks of a tile */
 	int64_t *done;	    /* when the ALU has drained them, by number */
 };
@@ -34,17 +34,14 @@ static int add_member(struct rvl_turns *t, struct rvl_emission *e)
 {
 	struct member *m = &t->m[t->n++];
 	const struct rvl_ring *r = e->l->to;
+	struct rvl_busy busy = rvl_layer_busy(e->s->board, e->l);
 	int64_t count = e->count ? e->count : 1;
 
 	m->e = e;
 	m->groups = r ? count / (e->l->out.v.n * (r->image / e->l->t.th)) : 1;
 	m->done = calloc(count, sizeof(*m->done));
-	if (e->l->mode) {
-		struct rvl_busy busy = rvl_layer_busy(e->s->board, e->l);
-
-		m->array = busy.array / count;
-		m->alu = busy.alu / count;
-	}
+	m->array = busy.array / count;
+	m->alu = busy.alu / count;
 	return m->done ? 0 : -ENOMEM;
 }
 
@@ -107,7 +104,10 @@ static int64_t start_of(const struct rvl_turns *t, uint32_t i)
 	if (t->m[i].e->at == t->m[i].e->count || !has_room(t, i))
 		return NEVER;
 	at = operand_at(t, i);
-	return at == NEVER ? NEVER : rvl_max(rvl_max(t->conv, t->half[t->turn % 2]), at);
+	if (at == NEVER)
+		return NEVER;
+	at = rvl_max(t->conv, at);
+	return t->m[i].array ? rvl_max(t->half[t->turn % 2], at) : at;
 }
 
 /* By which a tile lengthens what the ALU has to do behind the array, as it is best now. */
@@ -139,9 +139,13 @@ static void advance_clock(struct rvl_turns *t, uint32_t i)
 {
 	struct member *m = &t->m[i];
 
-	t->conv = start_of(t, i) + m->array;
-	t->alu = rvl_max(t->alu, t->conv) + m->alu;
-	t->half[t->turn++ % 2] = t->alu;
+	if (m->array) {
+		t->conv = start_of(t, i) + m->array;
+		t->alu = rvl_max(t->alu, t->conv) + m->alu;
+		t->half[t->turn++ % 2] = t->alu;
+	} else {
+		t->alu = rvl_max(t->alu, operand_at(t, i)) + m->alu;
+	}
 	m->done[m->e->at] = t->alu;
 }
 

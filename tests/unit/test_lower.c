@@ -789,7 +789,10 @@ static struct rivulet_board cascade_board(int i)
 	return b;
 }
 
-/* Two convolutions, or three with a residual, of any size, stride, padding and grouping. */
+/*
+ * Two convolutions, or three, of any size, stride, padding and grouping; in some chains a pool
+ * follows.
+ */
 static void conv_chain(struct qg *q)
 {
 	struct rvl_tensor *x = any_input(q, "x", qg_range(q, 1, 70), qg_range(q, 1, 30),
@@ -805,8 +808,12 @@ static void conv_chain(struct qg *q)
 					      .wscale = c.wscale, .yscale = c.yscale };
 		y = qg_conv(q, NULL, y, &c);
 	}
-	if (!qg_range(q, 0, 3) && !q->rc)
-		y = qg_max_pool(q, NULL, y, 1, 1, 0);
+	if (!qg_range(q, 0, 3) && !q->rc) {
+		int64_t k = qg_range(q, 1, 3), side = rvl_min(y->shape.dim[2], y->shape.dim[3]);
+
+		k = rvl_min(k, side);
+		y = qg_max_pool(q, NULL, y, k, qg_range(q, 1, 2), qg_range(q, 0, k / 2));
+	}
 	qg_output(q, y);
 }
 

@@ -317,6 +317,32 @@ START_TEST(block_is_one_cascade)
 }
 END_TEST
 
+/*
+ * A pool whose windows overlap follows a convolution: the ALU pools rows in the ring while the array
+ * makes the next ones. The ring is shorter than the value, so that windows cross its end.
+ */
+START_TEST(pool_reads_the_ring)
+{
+	const struct rivulet_compile_options off = { .no_cascade = true };
+	struct rivulet_explain with, without;
+	struct io io = { 0 };
+	struct qg q;
+
+	qg_open(&q, 7);
+	qg_output(&q, qg_max_pool(&q, NULL, conv(&q, input(&q, (struct rvl_shape){ 4, { 1, 3, 96, 80 } }),
+						  64, 7, 2, 1), 3, 2, 1));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &with);
+	run(&q, &off, &io, &without);
+	ck_assert_uint_eq(with.cascades, 1);
+	ck_assert_int_ge(with.cascade_bytes, 2 * 64 * 48 * 40);
+	ck_assert_uint_lt(cycles_of(&with), cycles_of(&without));
+	rivulet_explain_free(&with);
+	rivulet_explain_free(&without);
+	finish_test(&q, &io);
+}
+END_TEST
+
 static uint64_t model_cycles(const char *name, const char *on,
 			     const struct rivulet_compile_options *opt)
 {
@@ -374,6 +400,7 @@ int main(void)
 	tcase_add_test(t, views_cost_few_cycles);
 	tcase_add_test(t, weights_load_ahead);
 	tcase_add_test(t, block_is_one_cascade);
+	tcase_add_test(t, pool_reads_the_ring);
 	tcase_add_loop_test(t, choices_never_cost, 0, 3);
 	return run_suite(s);
 }
