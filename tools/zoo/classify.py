@@ -15,7 +15,7 @@ def vgg16_features(net):
         for _ in range(n):
             x = net.conv(x, m, 3, "Relu")
         if x.size > 1:
-            x = net.max_pool(x, 2, 2, grow=1.5)
+            x = net.max_pool(x, 2, 2, grow=1.15)
     net.result(x)
 
 
@@ -46,7 +46,7 @@ def bottleneck(net, x, width, stride):
 
 def resnet(net, block, repeats):
     x = net.conv(net.image(), 64, 7, "Relu", stride=2)
-    x = net.max_pool(x, 3, 2, 1)
+    x = net.max_pool(x, 3, 2, 1, grow=1.05)
     for i, n in enumerate(repeats):
         for j in range(n):
             x = block(net, x, 64 << i, 2 if i and not j else 1)
@@ -136,10 +136,10 @@ def fire(net, x, squeeze, expand):
 
 def squeezenet(net):
     """SqueezeNet 1.1."""
-    x = net.max_pool(net.conv(net.image(), 64, 3, "Relu", stride=2, pad=0), 3, 2)
+    x = net.max_pool(net.conv(net.image(), 64, 3, "Relu", stride=2, pad=0), 3, 2, grow=1.05)
     for squeeze, expand, pool in ((16, 64, False), (16, 64, True), (32, 128, False), (32, 128, True),
                                   (48, 192, False), (48, 192, False), (64, 256, False),
                                   (64, 256, False)):
         x = fire(net, x, squeeze, expand)
-        x = net.max_pool(x, 3, 2) if pool else x
+        x = net.max_pool(x, 3, 2, grow=1.05) if pool else x
     net.result(net.flatten(net.average(net.conv(x, 1000, 1, "Relu"))))

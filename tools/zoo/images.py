@@ -123,7 +123,7 @@ def silu(net, x, m, k=1, stride=1):
 
 def halves(net, x):
     names = net.ops("Split", [x.name, net.ints(x.channels // 2, x.channels // 2)], 2, axis=1)
-    return [net.qdq(n, x.scale, x.zp, x.rms, x.channels // 2, x.size) for n in names]
+    return [net.qdq(n, x.scale, x.zp, x.rms, x.mean, x.channels // 2, x.size) for n in names]
 
 
 def c2f(net, x, m, n, shortcut):
@@ -137,7 +137,7 @@ def c2f(net, x, m, n, shortcut):
 def sppf(net, x):
     parts = [silu(net, x, x.channels // 2)]
     for _ in range(3):
-        parts.append(net.max_pool(parts[-1], 5, 1, 2))
+        parts.append(net.max_pool(parts[-1], 5, 1, 2, grow=1.5))
     return silu(net, net.concat(parts), x.channels)
 
 
@@ -204,7 +204,7 @@ def unet(net):
     x, skips = twice(net, net.image(), UNET_WIDTH), []
     for i in range(1, UNET_DEPTH + 1):
         skips.append(x)
-        x = twice(net, net.max_pool(x, 2, 2, grow=1.5), UNET_WIDTH << i)
+        x = twice(net, net.max_pool(x, 2, 2, grow=1.05), UNET_WIDTH << i)
     for skip in reversed(skips):
         x = twice(net, net.concat([skip, net.upconv(x, skip.channels)]), skip.channels)
     net.result(net.conv(x, UNET_LABELS, 1, None))

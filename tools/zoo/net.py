@@ -14,12 +14,19 @@ import blocks
 from wire import FLOAT, INT8, INT32, INT64, UINT8, model, node, tensor, value_info
 
 OPSET = 14
-SPREAD = 1.8      # standard deviation of a product's results, before the activation
-DEVIATIONS = 4.5  # the range of a result reaches so many standard deviations
+SPREAD = 1.1      # standard deviation of a product's results, before the activation
+WIDE_SPREAD = 2.6 # before an activation of which narrow values would shrink or grow by layer
+DEVIATIONS = 6.4  # the range of a result reaches so many standard deviations,
+HALF_DEVIATIONS = 8    # behind Relu
+TABLE_DEVIATIONS = 5   # behind a function by table
+MARGIN = 0.02     # of a function's range on both sides, so that its ends are not those of the type
 
-# A quantised value: rms is the expected root mean square of (value - zero point) in steps. Images
-# are squares of @size; a vector has size 0.
-Value = collections.namedtuple("Value", "name scale zp rms channels size")
+# A quantised value: rms and mean are the expected root mean square and mean of (value - zero point)
+# in steps. Images are squares of @size; a vector has size 0.
+Value = collections.namedtuple("Value", "name scale zp rms mean channels size")
+
+# Root mean square and mean of max(x, 0), where x is normal of deviation 1.
+HALF_RMS, HALF_MEAN = 1 / math.sqrt(2), 1 / math.sqrt(2 * math.pi)
 
 
 def hard_swish(x):
@@ -34,18 +41,25 @@ def sigmoid(x):
     return 1 / (1 + math.exp(-x))
 
 
-FUNCTIONS = {"HardSwish": (hard_swish, {}), "HardSigmoid": (hard_sigmoid, {"alpha": 1 / 6}),
-             "Sigmoid": (sigmoid, {}), "Silu": (lambda x: x * sigmoid(x), {})}
+# Activations by table: function, deviation of its operand, attributes.
+FUNCTIONS = {"HardSwish": (hard_swish, WIDE_SPREAD, {}),
+             "HardSigmoid": (hard_sigmoid, SPREAD, {"alpha": 1 / 6}),
+             "Sigmoid": (sigmoid, WIDE_SPREAD, {}),
+             "Silu": (lambda x: x * sigmoid(x), WIDE_SPREAD, {})}
 
 
-def moments(function):
-    """(least, largest, root mean square) of the function of normal values of deviation SPREAD."""
-    points = [i / 50 for i in range(-300, 301)]
+def spread_before(act):
+    return FUNCTIONS[act][1] if act in FUNCTIONS else SPREAD
+
+
+def moments(function, spread):
+    """(least, largest, rms, mean) of the function of normal values."""
+    points = [TABLE_DEVIATIONS * i / 300 for i in range(-300, 301)]
     weights = [math.exp(-z * z / 2) for z in points]
-    values = [function(SPREAD * z) for z in points]
-    seen = [v for z, v in zip(points, values) if abs(z) <= DEVIATIONS]
+    values = [function(spread * z) for z in points]
     square = sum(w * v * v for w, v in zip(weights, values)) / sum(weights)
-    return min(0.0, *seen), max(seen), math.sqrt(square)
+    mean = sum(w * v for w, v in zip(weights, values)) / sum(weights)
+    return min(0.0, *values), max(values), math.sqrt(square), mean
 
 
 def to_float32(v):
@@ -96,14 +110,14 @@ class Net:
 
     # ---- quantisers ----
 
-    def qdq(self, x, scale, zp, rms, channels, size):
+    def qdq(self, x, scale, zp, rms, mean, channels, size):
         y = x
         if self.quantised:
             s, z = self.scalar(FLOAT, scale), self.scalar(self.kind, zp)
             self.last_quantised = self.op("QuantizeLinear", [x, s, z])
             y = self.op("DequantizeLinear", [self.last_quantised, s, z])
         self.floats_of[y] = x
-        return Value(y, scale, zp, rms, channels, size)
+        return Value(y, scale, zp, rms, mean, channels, size)
 
     def float_of(self, x):
         """What was quantised to @x."""
@@ -111,18 +125,19 @@ class Net:
 
     def image(self):
         """Pixels 0..1, uniform."""
-        return self.qdq("image", 1 / 255, self.qmin, 255 / math.sqrt(3), self.dims[1], self.dims[2])
+        return self.qdq("image", 1 / 255, self.qmin, 255 / math.sqrt(3), 255 / 2, *self.dims[1:3])
 
     def of_function(self, name, y, channels, size):
-        least, largest, rms = moments(FUNCTIONS[name][0])
-        scale = (largest - least) / 255
-        return self.qdq(y, scale, self.qmin + round(-least / scale), rms / scale, channels, size)
+        least, largest, rms, mean = moments(*FUNCTIONS[name][:2])
+        margin = MARGIN * (largest - least)
+        scale = (largest - least + 2 * margin) / 255
+        zp = self.qmin + round((margin - least) / scale)
+        return self.qdq(y, scale, zp, rms / scale, mean / scale, channels, size)
 
-    def same(self, op, x, rms=None, zp=None, size=None, inputs=(), **attrs):
-        """An operator whose results have the parameters of its operand, or another zero point."""
-        zp = x.zp if zp is None else zp
-        return self.qdq(self.op(op, [x.name, *inputs], **attrs), x.scale, zp,
-                        x.rms if rms is None else rms, x.channels, x.size if size is None else size)
+    def same(self, op, x, size, grow=1.0, inputs=(), **attrs):
+        """An operator whose results have the parameters of its operand. @grow: of rms and mean."""
+        return self.qdq(self.op(op, [x.name, *inputs], **attrs), x.scale, x.zp, x.rms * grow,
+                        x.mean * grow, x.channels, size)
 
     # ---- layers ----
 
@@ -153,8 +168,10 @@ class Net:
                self.const(INT32, [m], bytes(4 * m))]
         return self.op("DequantizeLinear", ins, axis=0)
 
-    def product(self, op, x, m, dims, shift=(0,), **attrs):
-        """Conv, ConvTranspose or Gemm with bias, not quantised. @shift: added to biases in turn."""
+    def product(self, op, x, m, dims, deviation=SPREAD, shift=(0,), **attrs):
+        """Conv, ConvTranspose or Gemm with bias, not quantised. @deviation: of the results. @shift:
+        added to the biases in turn.
+        """
         inner = op == "ConvTranspose"
         rows, channels, taps = (1, dims[0], m * math.prod(dims[2:])) if inner else \
             (m, dims[1], math.prod(dims[2:]))
@@ -166,81 +183,107 @@ class Net:
             terms = terms // channels * blocks.kept_channels(channels, self.masks.kept)
         self.layers += 1
         spread = x.rms * 73.3 * math.sqrt(terms)
-        scale = SPREAD / (spread * x.scale)
+        scale = deviation / (spread * x.scale)
         scales = array.array("f", (scale * self.rng.uniform(0.8, 1.25) for _ in range(m)))
         w = self.dequantised((dims, raw), m, scales, 1 if inner else 0)
         b = self.bias(m, x.scale, scales, spread / 4, shift)
         return self.op(op, [x.name, w, b], **attrs)
 
+    def signed(self, y, deviation, channels, size):
+        """Quantises values of mean 0."""
+        steps = 127.5 / DEVIATIONS
+        return self.qdq(y, deviation / steps, self.mid, steps, 0, channels, size)
+
     def activate(self, y, act, channels, size):
         """Quantises the result of a product, behind the activation and, if it has a table, before."""
-        real = SPREAD
         if act == "Relu":
-            return self.qdq(self.op("Relu", [y]), real / 64, self.qmin, 64 / math.sqrt(2), channels, size)
-        if act == "Clip":
+            y, scale = self.op("Relu", [y]), SPREAD * HALF_DEVIATIONS / 255
+        elif act == "Clip":
             y = self.op("Clip", [y, self.scalar(FLOAT, 0.0), self.scalar(FLOAT, 6.0)])
-            return self.qdq(y, 6 / 255, self.qmin, real * 255 / 6 / math.sqrt(2), channels, size)
-        x = self.qdq(y, real / 32, self.mid, 32.0, channels, size)
+            scale = 6 / 255
+        if act in ("Relu", "Clip"):
+            steps = SPREAD / scale
+            return self.qdq(y, scale, self.qmin, steps * HALF_RMS, steps * HALF_MEAN, channels, size)
+        x = self.signed(y, spread_before(act), channels, size)
         if act is None:
             return x
         if act == "Silu":
             gate = self.of_function("Sigmoid", self.op("Sigmoid", [x.name]), channels, size)
             return self.of_function("Silu", self.op("Mul", [x.name, gate.name]), channels, size)
-        return self.of_function(act, self.op(act, [x.name], **FUNCTIONS[act][1]), channels, size)
+        return self.of_function(act, self.op(act, [x.name], **FUNCTIONS[act][2]), channels, size)
 
-    def conv_float(self, x, m, k, stride=1, group=1, pad=None, shift=(0,)):
+    def conv_float(self, x, m, k, act=None, stride=1, group=1, pad=None, shift=(0,)):
         """(result that is not quantised, its size)"""
         pad = k // 2 if pad is None else pad
-        y = self.product("Conv", x, m, [m, x.channels // group, k, k], shift, kernel_shape=[k, k],
-                         strides=[stride] * 2, pads=[pad] * 4, group=group)
+        y = self.product("Conv", x, m, [m, x.channels // group, k, k], spread_before(act), shift,
+                         kernel_shape=[k, k], strides=[stride] * 2, pads=[pad] * 4, group=group)
         return y, (x.size + 2 * pad - k) // stride + 1
 
     def conv(self, x, m, k, act, **shape):
-        y, size = self.conv_float(x, m, k, **shape)
+        y, size = self.conv_float(x, m, k, act, **shape)
         return self.activate(y, act, m, size)
 
     def upconv(self, x, m):
         """Transposed convolution of 2 x 2, which doubles the size."""
-        y = self.product("ConvTranspose", x, m, [x.channels, m, 2, 2], kernel_shape=[2, 2], strides=[2, 2])
-        return self.activate(y, None, m, 2 * x.size)
+        y = self.product("ConvTranspose", x, m, [x.channels, m, 2, 2], SPREAD, kernel_shape=[2, 2],
+                         strides=[2, 2])
+        return self.signed(y, SPREAD, m, 2 * x.size)
 
     def gemm(self, x, m, act=None):
-        return self.activate(self.product("Gemm", x, m, [m, x.channels], transB=1), act, m, 0)
+        return self.activate(self.product("Gemm", x, m, [m, x.channels], spread_before(act), transB=1), act, m, 0)
 
     def add(self, a, b, act=None):
-        sd = math.hypot(a.scale * a.rms, b.scale * b.rms)
-        y = self.op("Add", [a.name, b.name])
+        """@b has mean 0 where the sum ends in Relu."""
+        ra, rb, ma, mb = (x.scale * v for v, x in ((a.rms, a), (b.rms, b), (a.mean, a), (b.mean, b)))
+        y, square, mean = self.op("Add", [a.name, b.name]), ra ** 2 + rb ** 2 + 2 * ma * mb, ma + mb
         if act is None:
-            return self.qdq(y, sd / 32, self.mid, 32.0, a.channels, a.size)
-        return self.qdq(self.op("Relu", [y]), sd / 48, self.qmin, 40.0, a.channels, a.size)
+            least = sum(x.scale * (x.zp - self.qmin) for x in (a, b))
+            reach = math.sqrt(square) * DEVIATIONS
+            scale = min(least + 1.2 * reach, 2 * reach) / 255
+            zp = self.qmin + min(round(least / scale), 128)
+            return self.qdq(y, scale, zp, math.sqrt(square) / scale, mean / scale, a.channels, a.size)
+        scale = math.sqrt(square) * HALF_DEVIATIONS / 255
+        if ma:
+            square, mean = ra ** 2 + 0.75 * rb ** 2, ma + 0.2 * rb
+        else:
+            square, mean = square / 2, HALF_MEAN * math.sqrt(square)
+        return self.qdq(self.op("Relu", [y]), scale, self.qmin, math.sqrt(square) / scale, mean / scale,
+                        a.channels, a.size)
 
     def gate(self, x, g):
-        """x times one factor per channel."""
-        return self.qdq(self.op("Mul", [x.name, g.name]), x.scale, x.zp, x.rms * 0.55, x.channels, x.size)
+        """x times one factor per channel, from 0 to 1."""
+        y = self.op("Mul", [x.name, g.name])
+        if x.zp == self.qmin:
+            return self.qdq(y, 0.6 * x.scale, x.zp, x.rms * 0.75, x.mean * 0.75, x.channels, x.size)
+        return self.qdq(y, x.scale, x.zp, x.rms * 0.55, x.mean / 2, x.channels, x.size)
 
     def max_pool(self, x, k, stride, pad=0, grow=1.0):
         """@grow: ratio of the rms of the maxima to that of the values."""
-        return self.same("MaxPool", x, x.rms * grow, size=(x.size + 2 * pad - k) // stride + 1,
+        return self.same("MaxPool", x, (x.size + 2 * pad - k) // stride + 1, grow,
                          kernel_shape=[k, k], strides=[stride] * 2, pads=[pad] * 4)
 
-    def average(self, x, zp=None):
-        return self.same("GlobalAveragePool", x, x.rms, zp, size=1)
+    def average(self, x):
+        """Means of images, whose rms is between the values' rms and mean."""
+        grow = math.sqrt(0.7 * x.rms ** 2 + 0.3 * x.mean ** 2) / x.rms
+        return self.same("GlobalAveragePool", x, 1, grow)
 
-    def flatten(self, x, zp=None):
-        channels = x.channels * max(x.size, 1) ** 2
-        return self.same("Flatten", x, zp=zp, size=0)._replace(channels=channels)
+    def flatten(self, x):
+        return self.same("Flatten", x, 0)._replace(channels=x.channels * max(x.size, 1) ** 2)
 
     def concat(self, values):
-        scale = max(v.scale for v in values)
-        zp = values[0].zp if all(v.zp == values[0].zp for v in values) else self.mid
+        least = max(v.scale * (v.zp - self.qmin) for v in values)
+        most = max(v.scale * (self.qmin + 255 - v.zp) for v in values)
+        scale = (least + most) / 255
+        zp = self.qmin + round(least / scale)
         channels = sum(v.channels for v in values)
-        mean = math.sqrt(sum(v.channels * (v.scale * v.rms) ** 2 for v in values) / channels)
-        return self.qdq(self.op("Concat", [v.name for v in values], axis=1), scale, zp, mean / scale,
-                        channels, values[0].size)
+        square = sum(v.channels * (v.scale * v.rms) ** 2 for v in values) / channels
+        mean = sum(v.channels * v.scale * v.mean for v in values) / channels
+        return self.qdq(self.op("Concat", [v.name for v in values], axis=1), scale, zp,
+                        math.sqrt(square) / scale, mean / scale, channels, values[0].size)
 
     def upsample(self, x):
         """Nearest neighbours, twice the size."""
-        return self.same("Resize", x, size=2 * x.size, inputs=["", self.floats([4], [1, 1, 2, 2])],
+        return self.same("Resize", x, 2 * x.size, inputs=["", self.floats([4], [1, 1, 2, 2])],
                          mode="nearest", coordinate_transformation_mode="asymmetric",
                          nearest_mode="floor")
 
