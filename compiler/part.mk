@@ -101,8 +101,8 @@ check-conv: $(BUILD)/tests/check_conv
 	@$< tests/data/conv_10000.bin $(CONV_BOARDS)
 
 $(eval $(call program,tests/bench_npu,tests/bench/bench_npu.c,compiler kernels sim uapi,-lm))
-bench-npu: $(BUILD)/tests/bench_npu
-	@$<
+bench-npu: $(BUILD)/tests/bench_npu $(BUILD)/tests/bench_zoo
+	@BUILD=$(BUILD) scripts/bench-npu
 
 $(eval $(call program,tests/bench_views,tests/bench/bench_views.c,compiler kernels sim uapi,-lm))
 .PHONY: bench-views

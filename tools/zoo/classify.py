@@ -19,9 +19,18 @@ def vgg16_features(net):
     net.result(x)
 
 
+def vgg16_classifier(net):
+    """The three matrix products behind them."""
+    classify(net, net.image())
+
+
 def vgg16(net):
     vgg16_features(net)
-    x = net.flatten(net.last)
+    classify(net, net.last)
+
+
+def classify(net, x):
+    x = net.flatten(x)
     for m, act in ((4096, "Relu"), (4096, "Relu"), (1000, None)):
         x = net.gemm(x, m, act)
     net.result(x)

@@ -6,10 +6,13 @@ import classify
 import images
 import net
 
+CHANNELS = {"vgg16-classifier": 512}    # of the input, where they are not those of an image
+
 # name: (function, size of its images, multiple that sizes must be)
 MODELS = {
     "vgg16": (classify.vgg16, 224, 32),
     "vgg16-features": (classify.vgg16_features, 224, 1),
+    "vgg16-classifier": (classify.vgg16_classifier, 7, 7),
     "resnet18": (classify.resnet18, 224, 32),
     "resnet50": (classify.resnet50, 224, 32),
     "mobilenetv1": (classify.mobilenetv1, 224, 32),
@@ -45,7 +48,7 @@ def main():
     size = opt.size or size
     if size % multiple:
         ap.error(f"the size of {opt.model} is a multiple of {multiple}")
-    n = net.Net(opt.seed, opt.type, 3, size, not opt.float, opt.sparsity)
+    n = net.Net(opt.seed, opt.type, CHANNELS.get(opt.model, 3), size, not opt.float, opt.sparsity)
     build(n)
     written = n.save(opt.output, opt.model.replace("-", "_"), opt.quantised)
     if opt.image:
