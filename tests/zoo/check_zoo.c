@@ -6,14 +6,13 @@
  * hold all values, so that none is saturated.
  */
 #include <inttypes.h>
-#include <math.h>
-#include <sys/stat.h>
 
 #include "graph/interp.h"
 #include "onnx/onnx.h"
 #include "pass/passes.h"
 #include "program/program.h"
 #include "quant/calibrate.h"
+#include "picture.h"
 #include "prog_exec.h"
 #include "rivulet_snr.h"
 
@@ -40,25 +39,6 @@ static void outputs_free(struct outputs *all)
 	for (uint32_t i = 0; i < all->n; i++)
 		free(all->o[i].data);
 	all->n = 0;
-}
-
-/* ---- the input ---- */
-
-/* A smooth picture with noise; the values are multiples of 1/255. */
-static float *make_input(const struct rvl_tensor *t, size_t *bytes)
-{
-	int64_t n = rvl_shape_count(&t->shape), wide = t->shape.dim[t->shape.rank - 1];
-	float *v = malloc((size_t)n * sizeof(*v));
-	uint64_t state = 1;
-
-	*bytes = (size_t)n * sizeof(*v);
-	for (int64_t i = 0; v && i < n; i++) {
-		double wave = sin(0.05 * (double)(i % wide)) * cos(0.03 * (double)(i / wide));
-
-		state = state * 6364136223846793005u + 1442695040888963407u;
-		v[i] = (float)((int)(110 + 80 * wave) + (int)(state >> 58)) / 255.0f;
-	}
-	return v;
 }
 
 /* ---- runs ---- */
@@ -281,7 +261,7 @@ static int prepare(struct model *m, struct rvl_graph **g, struct rvl_err *err)
 		rc = rvl_shape_infer(*g, err);
 	if (rc)
 		return rc;
-	m->in = make_input((*g)->inputs[0], &m->in_bytes);
+	m->in = zoo_picture(&(*g)->inputs[0]->shape, &m->in_bytes);
 	if (!m->in)
 		return -ENOMEM;
 	if (!is_float(*g))
@@ -358,18 +338,6 @@ static int check(struct model *m, const struct rivulet_board *b, struct rvl_err 
 	return rc < 0 ? rc : bad + rc;
 }
 
-static void *read_file(const char *path, size_t *size)
-{
-	FILE *f = fopen(path, "rbe");
-	struct stat st;
-	void *p = f && !fstat(fileno(f), &st) ? malloc((size_t)st.st_size + 1) : NULL;
-
-	*size = p ? fread(p, 1, (size_t)st.st_size, f) : 0;
-	if (f)
-		fclose(f);
-	return p;
-}
-
 int main(int argc, char **argv)
 {
 	struct model m = { .name = argc > 1 ? argv[1] : "" };
@@ -382,7 +350,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: check_zoo MODEL.onnx [BOARD]\n");
 		return 2;
 	}
-	m.file = read_file(argv[1], &m.size);
+	m.file = zoo_read(argv[1], &m.size);
 	bad = m.file ? check(&m, &b, &err) : -errno;
 	if (bad < 0)
 		fprintf(stderr, "check_zoo: %s: %s\n", m.name, *err.msg ? err.msg : strerror(-bad));

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The networks of tools/zoo: passes, programs and ranges.
 $(eval $(call program,tests/check_zoo,tests/zoo/check_zoo.c,compiler kernels sim uapi,-lm))
-CPPFLAGS_tests_bench_bench_zoo := -Itests/cycle
+CPPFLAGS_tests_bench_bench_zoo := -Itests/cycle -Itests/zoo
 $(eval $(call program,tests/bench_zoo,tests/bench/bench_zoo.c $(CYCLE_MODEL),compiler kernels uapi,-lm))
 .PHONY: check-zoo
 check-zoo: $(BUILD)/tests/check_zoo
