@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rivulet_board.h"
@@ -243,25 +244,24 @@ static inline int64_t ref_index(const struct ref *r, const int8_t *indices, int6
 	return index;
 }
 
-/* The sum of row @m of block @w at one tap. */
-static inline int64_t ref_tap_sum(const struct ref *r, const struct rivulet_insn_conv *v,
-				  const int8_t *w, int64_t m, const int8_t *x)
+/* The weights of a block as a dense matrix: pairs of equal index are added. */
+static inline void ref_weights(const struct ref *r, const struct rivulet_insn_conv *v, const int8_t *w,
+			       int64_t *dense)
 {
-	int64_t dn = r->b->dn, tn = r->b->tn, values = ref_padded(r, r->b->tm * dn);
-	int64_t pass = values + ref_padded(r, (r->b->tm * dn * ref_index_bits(r) + 7) / 8), sum = 0;
+	int64_t dn = r->b->dn, tm = r->b->tm, tn = r->b->tn, values = ref_padded(r, tm * dn);
+	int64_t pass = values + ref_padded(r, (tm * dn * ref_index_bits(r) + 7) / 8);
+	int64_t end = ref_block(r, v);
 
-	for (int64_t n = 0; n < tn && v->mode != RIVULET_MODE_SPARSE; n++)
-		sum += w[m * tn + n] * x[n];
-	if (v->mode != RIVULET_MODE_SPARSE)
-		return sum;
-	for (int64_t at = 0; at < ref_block(r, v); at += pass) {
-		for (int64_t p = m * dn; p < (m + 1) * dn; p++) {
+	for (int64_t k = 0; k < tm * tn; k++)
+		dense[k] = v->mode == RIVULET_MODE_SPARSE ? 0 : w[k];
+	for (int64_t at = 0; v->mode == RIVULET_MODE_SPARSE && at < end; at += pass) {
+		for (int64_t p = 0; p < tm * dn; p++) {
 			int64_t n = ref_index(r, w + at + values, p);
 
-			sum += n < tn ? w[at + p] * x[n] : 0;
+			if (n < tn)
+				dense[p / dn * tn + n] += w[at + p];
 		}
 	}
-	return sum;
 }
 
 /* The sum of row @m over all taps of input block @i, whose weights begin at @w. */
@@ -293,51 +293,84 @@ static inline int64_t ref_taps_sum(const struct ref *r, const struct rivulet_ins
 	return sum;
 }
 
-static inline int64_t ref_conv_sum(const struct ref *r, const struct rivulet_insn_conv *v,
-				   int64_t o, int64_t y, int64_t x, int m)
+/* Adds the sums of all taps of input block @i, whose weights begin at @w, at all places. */
+static inline void ref_add_taps(const struct ref *r, const struct rivulet_insn_conv *v, int64_t o,
+				int64_t i, const int8_t *w, int64_t *sum)
+{
+	int64_t tm = r->b->tm;
+
+	for (int64_t k = 0; k < v->rows * (int64_t)v->cols * tm; k++)
+		sum[k] += ref_taps_sum(r, v, o, i, k / tm / v->cols, k / tm % v->cols, (int)(k % tm), w);
+}
+
+/* Adds the products of tap @t of input block @i to the sums of all places. */
+static inline void ref_add_tap(const struct ref *r, const struct rivulet_insn_conv *v, int64_t o,
+			       int64_t i, int64_t t, const int64_t *dense, int64_t *sum)
 {
 	const struct rivulet_insn_c_kernel *k = &r->c->c_kernel;
-	int64_t area = ref_block(r, v), sum = 0;
+	int64_t tm = r->b->tm, tn = r->b->tn;
+
+	for (int64_t place = 0; place < v->rows * (int64_t)v->cols; place++, sum += tm) {
+		int64_t ty = place / v->cols * k->sy + t / k->kw * k->dy + k->org_y;
+		int64_t tx = place % v->cols * k->sx + t % k->kw * k->dx + k->org_x;
+		int64_t word[64];
+
+		for (int64_t n = 0; n < tn; n++)
+			word[n] = ref_conv_x(r, v, o, i, ty, tx, (int)n);
+		for (int64_t m = 0; m < tm; m++)
+			for (int64_t n = 0; n < tn; n++)
+				sum[m] += dense[m * tn + n] * word[n];
+	}
+}
+
+/* The sums of output block @o: tm at each place. */
+static inline void ref_conv_sums(const struct ref *r, const struct rivulet_insn_conv *v, int64_t o,
+				 int64_t *sum)
+{
+	const struct rivulet_insn_c_out *out = &r->c->c_out;
+	int64_t area = ref_block(r, v), dense[64 * 64];
 
 	for (int64_t i = 0; i < v->icb; i++) {
-		const int8_t *w =
-			(const int8_t *)r->wgt +
-			16 * (v->wgt + o * r->c->c_out.wgt_oc_pitch + i * r->c->c_out.wgt_ic_pitch);
+		int64_t at = v->wgt + o * out->wgt_oc_pitch + i * out->wgt_ic_pitch;
 
 		if (v->mode == RIVULET_MODE_TAPS) {
-			sum += ref_taps_sum(r, v, o, i, y, x, m, w);
+			ref_add_taps(r, v, o, i, (const int8_t *)r->wgt + 16 * at, sum);
 			continue;
 		}
-		for (int64_t t = 0; t < k->kh * k->kw; t++) {
-			int64_t ty = y * k->sy + t / k->kw * k->dy + k->org_y;
-			int64_t tx = x * k->sx + t % k->kw * k->dx + k->org_x;
-			int8_t word[64];
-
-			for (int n = 0; n < (int)r->b->tn; n++)
-				word[n] = ref_conv_x(r, v, o, i, ty, tx, n);
-			sum += ref_tap_sum(r, v, w + t * area, m, word);
+		for (int64_t t = 0; t < r->c->c_kernel.kh * r->c->c_kernel.kw; t++) {
+			ref_weights(r, v, (const int8_t *)r->wgt + 16 * at + t * area, dense);
+			ref_add_tap(r, v, o, i, t, dense, sum);
 		}
 	}
-	return sum;
+}
+
+static inline void ref_stream_sums(const struct ref *r, const struct rivulet_insn_conv *v, int64_t o,
+				   int64_t *sum)
+{
+	int64_t tm = r->b->tm;
+
+	for (int64_t k = 0; k < v->rows * v->cols * tm; k++)
+		sum[k] = ref_stream_sum(r, v, o, k / tm / v->cols, k / tm % v->cols, (int)(k % tm));
 }
 
 static inline void ref_conv(const struct ref *r, const struct rivulet_insn_conv *v)
 {
-	for (int64_t o = 0; o < v->ocb; o++) {
-		for (int64_t y = 0; y < v->rows; y++) {
-			for (int64_t x = 0; x < v->cols * (int64_t)r->b->tm; x++) {
-				int64_t w = v->acc + o * r->c->c_out.blk_pitch +
-					    y * r->c->c_out.row_pitch;
-				int32_t *a = r->acc + w * r->b->tm + x;
-				int64_t s = v->mode == RIVULET_MODE_STOCHASTIC ?
-						    ref_stream_sum(r, v, o, y, x / r->b->tm,
-								   x % r->b->tm) :
-						    ref_conv_sum(r, v, o, y, x / r->b->tm,
-								 x % r->b->tm);
+	int64_t tm = r->b->tm, places = v->rows * (int64_t)v->cols;
 
-				*a = (int32_t)(uint32_t)((v->keep ? *a : 0) + s);
-			}
+	for (int64_t o = 0; o < v->ocb; o++) {
+		int64_t *sum = calloc((size_t)(places * tm), sizeof(*sum));
+
+		if (!sum)
+			abort();
+		(v->mode == RIVULET_MODE_STOCHASTIC ? ref_stream_sums : ref_conv_sums)(r, v, o, sum);
+		for (int64_t k = 0; k < places * tm; k++) {
+			int64_t w = v->acc + o * r->c->c_out.blk_pitch +
+				    k / tm / v->cols * r->c->c_out.row_pitch + k / tm % v->cols;
+			int32_t *a = r->acc + w * tm + k % tm;
+
+			*a = (int32_t)(uint32_t)((v->keep ? *a : 0) + sum[k]);
 		}
+		free(sum);
 	}
 }
 
