@@ -3,8 +3,21 @@
 #ifdef __aarch64__
 #include <sys/auxv.h>
 #endif
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 #include "isa.h"
+
+#ifdef __x86_64__
+/* Leaf 7.1 of CPUID. __builtin_cpu_supports() of older compilers does not know the feature. */
+static bool has_avxvnni(void)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && eax & 1 << 4;
+}
+#endif
 
 bool rvl_isa_available(enum rvl_isa isa)
 {
@@ -14,6 +27,8 @@ bool rvl_isa_available(enum rvl_isa isa)
 		return __builtin_cpu_supports("sse4.1");
 	case RVL_ISA_AVX2:
 		return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+	case RVL_ISA_AVXVNNI:
+		return rvl_isa_available(RVL_ISA_AVX2) && has_avxvnni();
 	case RVL_ISA_AVX512VNNI:
 		return rvl_isa_available(RVL_ISA_AVX2) && __builtin_cpu_supports("avx512bw") &&
 		       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");

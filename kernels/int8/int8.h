@@ -92,7 +92,7 @@ static inline int rvl_i8_dw_channel(const struct rvl_i8_dw *dw, int i)
 
 extern const struct rvl_i8_kernels rvl_i8_scalar;
 #ifdef __x86_64__
-extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avx512vnni;
+extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni;
 #endif
 #ifdef __aarch64__
 extern const struct rvl_i8_kernels rvl_i8_neon, rvl_i8_dotprod, rvl_i8_i8mm;

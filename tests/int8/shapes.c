@@ -239,6 +239,13 @@ static void run(const struct product *p, bool reference, const struct test_guard
 		 reference || test_rnd(2) ? 0 : test_rnd(2) ? 2 : 16);
 }
 
+static bool differs_now(const struct product *p)
+{
+	memset(p->y.p, 0x5a, p->y.size);
+	run(p, false, &p->y);
+	return memcmp(p->y.p, p->ref.p, p->y.size);
+}
+
 const char *int8_compare(long i)
 {
 	const char *differs = NULL;
@@ -253,11 +260,22 @@ const char *int8_compare(long i)
 			continue;
 		if (rvl_cpu_force(set.name, NULL))
 			test_die("a set cannot be forced");
-		memset(p.y.p, 0x5a, p.y.size);
-		run(&p, false, &p.y);
-		if (memcmp(p.y.p, p.ref.p, p.y.size))
+		if (differs_now(&p))
 			differs = set.name;
 	}
+	drop_product(&p);
+	return differs;
+}
+
+bool int8_compare_model(long i)
+{
+	struct product p;
+	bool differs;
+
+	test_seed(i);
+	random_product(&p);
+	run(&p, true, &p.ref);
+	differs = differs_now(&p);
 	drop_product(&p);
 	return differs;
 }

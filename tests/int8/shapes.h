@@ -7,7 +7,17 @@
 #ifndef RVL_TEST_INT8_SHAPES_H
 #define RVL_TEST_INT8_SHAPES_H
 
+#include "int8/int8.h"
+
 /** Compares shape number @i, which is its seed. The name of the first set that differs, or NULL. */
 const char *int8_compare(long i);
+
+/** The same for the set in use alone. Whether it differs. */
+bool int8_compare_model(long i);
+
+#ifdef __x86_64__
+/* The kernels for AVX-VNNI, with a model of its instruction. They need AVX2. */
+extern const struct rvl_i8_kernels int8_avxvnni_model;
+#endif
 
 #endif

@@ -16,6 +16,7 @@
 #include "suite.h"
 
 #define SHAPES 2000
+#define MODEL_SHAPES 1000
 
 START_TEST(every_set_equals_the_reference)
 {
@@ -28,6 +29,31 @@ START_TEST(every_set_equals_the_reference)
 		if (differs)
 			ck_abort_msg("shape %ld differs with %s", i, differs);
 	}
+}
+END_TEST
+
+/* The kernels of a set that the processor lacks, with a model of its instructions, or NULL. */
+static const struct rvl_i8_kernels *modelled;
+
+const struct rvl_i8_kernels *__real_rvl_i8_kernels(void);
+const struct rvl_i8_kernels *__wrap_rvl_i8_kernels(void);
+
+const struct rvl_i8_kernels *__wrap_rvl_i8_kernels(void)
+{
+	return modelled ? modelled : __real_rvl_i8_kernels();
+}
+
+/* Proves that the kernels for AVX-VNNI give the same bits, on a processor that lacks it. */
+START_TEST(avxvnni_model_equals_the_reference)
+{
+#ifdef __x86_64__
+	if (rvl_cpu_force("avx2", NULL))
+		return;
+	modelled = &int8_avxvnni_model;
+	for (long i = _i; i < MODEL_SHAPES; i += 8)
+		if (int8_compare_model(i))
+			ck_abort_msg("shape %ld differs", i);
+#endif
 }
 END_TEST
 
@@ -148,6 +174,7 @@ int main(void)
 	TCase *sets = add_case(s, "sets", 60, NULL, NULL);
 
 	tcase_add_loop_test(shapes, every_set_equals_the_reference, 0, 8);
+	tcase_add_loop_test(shapes, avxvnni_model_equals_the_reference, 0, 8);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, one_set_is_used);
 	tcase_add_test(sets, scratch_is_limited);

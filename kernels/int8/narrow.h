@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From sums to bytes, for a register size that the including file defines: TARGET, vec, vecps and half
+ * (registers), HALF (dwords of one), MR, and operations V_NAME.
+ */
+#ifndef RVL_INT8_NARROW_H
+#define RVL_INT8_NARROW_H
+
+#include <string.h>
+
+#include "int8/int8.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define NR (2 * HALF)
+
+/* Sums as scaled floats, below 2^31 after the clamp if the scales do not imply it. */
+TARGET INLINE vec rounded(vec sum, const float *scale, const struct rvl_i8_post *post)
+{
+	vecps v = V_MULPS(V_CVTI(sum), V_LOADPS(scale));
+
+	return V_CVTPS(post->bounded ? v : V_MINPS(V_SET1PS(post->hi), v));
+}
+
+/* 16-bit results of two registers of sums, lane by lane. */
+TARGET INLINE vec narrow(vec lo, vec hi, const float *scale, const struct rvl_i8_post *post)
+{
+	vec a = rounded(lo, scale, post), b = rounded(hi, scale + HALF, post);
+
+	return V_ADDS16(V_PACKS32(a, b), V_SET1_16((int16_t)post->zp));
+}
+
+/* Clamps in int8 and gives the results their sign. */
+TARGET INLINE vec finish(vec v, const struct rvl_i8_post *post)
+{
+	v = V_MAX8(v, V_SET1_8((char)post->least));
+	v = V_MIN8(v, V_SET1_8((char)post->most));
+	return V_XOR(v, V_SET1_8((char)post->flip));
+}
+
+TARGET INLINE void store_part(uint8_t *y, half v, int64_t n)
+{
+	uint8_t out[16];
+
+	if (n >= NR) {
+		V_STORE_BYTES(y, v);
+		return;
+	}
+	_mm_storeu_si128((__m128i *)out, v);
+	memcpy(y, out, (size_t)n);
+}
+
+/* All rows of @rows but perhaps the last one exist. */
+TARGET INLINE void store_tile(const struct rvl_i8_gemm_call *c, vec sum[MR][2], const int rows)
+{
+#pragma GCC unroll 8
+	for (int i = 0; i < rows; i += 2) {
+		int other = i + 1 < rows ? i + 1 : i;
+		vec a = narrow(sum[i][0], sum[i][1], c->scale, c->post);
+		vec b = narrow(sum[other][0], sum[other][1], c->scale, c->post);
+		uint8_t *y = c->y + i * c->y_stride;
+		vec v = finish(V_PACK_ROWS(a, b), c->post);
+
+		store_part(y, V_FIRST(v), c->cols);
+		if (i + 2 < rows || i + 1 < c->rows)
+			store_part(y + c->y_stride, V_SECOND(v), c->cols);
+	}
+}
+
+TARGET INLINE void begin_sums(const struct rvl_i8_gemm_call *c, vec sum[MR][2], const int rows)
+{
+#pragma GCC unroll 8
+	for (int i = 0; i < rows; i++) {
+		sum[i][0] = V_LOAD(c->bias);
+		sum[i][1] = V_LOAD(c->bias + HALF);
+	}
+}
+
+/* The empty statement keeps gcc 12 from spilling sums inside the loop before it. */
+TARGET INLINE void end_sums(const struct rvl_i8_gemm_call *c, vec sum[MR][2], const int rows)
+{
+#pragma GCC unroll 8
+	for (int i = 0; i < rows; i++)
+		__asm__("" : "+x"(sum[i][0]), "+x"(sum[i][1]));
+	store_tile(c, sum, rows);
+}
+
+TARGET static void requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
+			     uint8_t *dst)
+{
+	for (int i = 0; i < 16; i += NR) {
+		vec v = narrow(V_LOAD(sum + i), V_LOAD(sum + i + HALF), scale + i, post);
+
+		store_part(dst + i, V_FIRST(finish(V_PACK_ROWS(v, v), post)), NR);
+	}
+}
+
+#endif
