@@ -159,6 +159,8 @@ struct rivulet_explain_row {
 	const char *fused;  /* names of the nodes fused into it, "" if none */
 	const char *out;    /* output shape, "1x64x112x112" */
 	const char *layout; /* of the output in memory: "plain", "nhwc" or "blocked" */
+	/* values whose elements lie apart for the step: "reads a, b; writes y"; "" if none */
+	const char *pitches;
 	uint32_t step;	    /* index in the program's steps */
 	const char *bound;  /* what the layer's time is for: "array", "ALU", "port" or "CPU" */
 	uint64_t macs;	    /* of the model, padding not counted */

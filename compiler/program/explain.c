@@ -109,6 +109,7 @@ static void node_row(struct rivulet_explain *e, const struct rvl_node *n, const 
 							     .bound = !strcmp(where, "cpu") ?
 									      "CPU" : "",
 							     .layout = layout_text(result_of(n), false),
+							     .pitches = "",
 							     .step = step };
 }
 
@@ -142,6 +143,31 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 	r->write_bytes = c->write_bytes;
 }
 
+/* Adds the names of those tensors that lie at pitches, behind @verb. */
+static size_t name_pitched(char *text, size_t size, size_t n, const char *verb,
+			   struct rvl_tensor *const *t, uint32_t count)
+{
+	const char *before = verb;
+
+	for (uint32_t i = 0; i < count && n < size; i++) {
+		if (!t[i] || !t[i]->pitched)
+			continue;
+		n += (size_t)snprintf(text + n, size - n, "%s%s%s", n && before == verb ? "; " : "", before,
+				      t[i]->name);
+		before = ", ";
+	}
+	return n;
+}
+
+static const char *pitches_text(struct rivulet_explain *e, const struct rvl_node *n)
+{
+	char text[400] = "";
+	size_t at = name_pitched(text, sizeof(text), 0, "reads ", n->in, n->n_in);
+
+	name_pitched(text, sizeof(text), at, "writes ", n->out, n->n_out);
+	return copy_text(e, text);
+}
+
 static void cpu_row(struct rivulet_explain *e, const struct rvl_backend *be,
 		    const struct rvl_node *n, uint32_t step)
 {
@@ -149,6 +175,7 @@ static void cpu_row(struct rivulet_explain *e, const struct rvl_backend *be,
 	char how[64];
 
 	node_row(e, n, "cpu", n->reason, step);
+	e->rows[e->n_rows - 1].pitches = pitches_text(e, n);
 	if (!mode->describe || !be->length[0])
 		return;
 	mode->describe(NULL, how, sizeof(how), be->length[0]);

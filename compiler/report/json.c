@@ -31,6 +31,7 @@ static void json_row(struct rvl_out *o, const struct rivulet_explain_row *r, boo
 	json_string(o, "fused", r->fused, ", ");
 	json_string(o, "out", r->out, ", ");
 	json_string(o, "layout", r->layout, ", ");
+	json_string(o, "pitches", r->pitches, ", ");
 	json_string(o, "bound", r->bound, ", ");
 	rvl_put(o,
 		"\"macs\": %" PRIu64 ", \"array_macs\": %" PRIu64 ", \"cycles\": %" PRIu64

@@ -59,8 +59,10 @@ static void text_rows(const struct rivulet_explain *e, struct rvl_out *o)
 			op, r->op, shape, r->out, r->layout, r->where,
 			r->macs ? rvl_si(r->macs, m, sizeof(m)) : "-");
 		text_costs(r, o);
-		rvl_put(o, "  %s%s%s%s\n", r->reason, *r->reason && *r->fused ? "; " : "",
+		rvl_put(o, "  %s%s%s%s", r->reason, *r->reason && *r->fused ? "; " : "",
 			*r->fused ? "with " : "", r->fused);
+		rvl_put(o, "%s%s%s\n", *r->pitches && (*r->reason || *r->fused) ? "; " : "", r->pitches,
+			*r->pitches ? " by pitches" : "");
 	}
 }
 

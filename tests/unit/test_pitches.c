@@ -842,6 +842,42 @@ START_TEST(views_of_models)
 }
 END_TEST
 
+/* explain names the values that a step addresses by pitches. */
+START_TEST(explain_names_them)
+{
+	static const char text[] =
+		"in x f32 8,6; out a f32 6,8; out b f32 8,6; Neg x -> n; Transpose n -> t perm=[1,0];"
+		"Abs t -> a; Exp x -> e; Log x -> l; Concat e l -> c axis=1; Slice c s f k -> b;"
+		"const s s64 1 0; const f s64 1 6; const k s64 1 1";
+	static const struct {
+		const char *op, *pitches;
+	} want[] = { { "Abs", "reads t" }, { "Exp", "writes e" }, { "Log", "writes l" }, { "Neg", "" } };
+	const struct rivulet_compile_options opt = { .cpu_only = true };
+	struct pb model = ot_model(text, 13);
+	struct rivulet_blob out = { 0 };
+	struct rivulet_explain e = { 0 };
+	struct rvl_err err = { "" };
+	uint32_t found = 0;
+
+	ck_assert_msg(!rivulet_explain_model(model.p, model.n, NULL, &opt, &e, &err), "%s", err.msg);
+	for (uint32_t i = 0; i < e.n_rows; i++)
+		for (size_t k = 0; k < sizeof(want) / sizeof(want[0]); k++)
+			if (!strncmp(e.rows[i].node, want[k].op, strlen(want[k].op))) {
+				ck_assert_str_eq(e.rows[i].pitches, want[k].pitches);
+				found++;
+			}
+	ck_assert_uint_eq(found, sizeof(want) / sizeof(want[0]));
+	ck_assert(!rivulet_explain_text(&e, &out));
+	ck_assert_ptr_nonnull(strstr(out.data, "reads t by pitches\n"));
+	rivulet_blob_free(&out);
+	ck_assert(!rivulet_explain_json(&e, &out));
+	ck_assert_ptr_nonnull(strstr(out.data, "\"pitches\": \"writes e\""));
+	rivulet_blob_free(&out);
+	rivulet_explain_free(&e);
+	free(model.p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("pitches");
@@ -860,6 +896,7 @@ int main(void)
 	tcase_add_loop_test(t, refuses_bounded_beside_pitches, 0, 2);
 	tcase_add_test(t, first_element);
 	tcase_add_loop_test(t, nets_are_the_same, 0, 2);
+	tcase_add_test(t, explain_names_them);
 	tcase_add_loop_test(t, views_of_models, 0, sizeof(models) / sizeof(models[0]));
 	return run_suite(s);
 }

@@ -90,8 +90,8 @@ static int add_step(const struct rivulet_program *p, const struct rivulet_board 
 	char *out = strdup(shape_of(p, s, shape));
 
 	*row = (struct rivulet_explain_row) { .node = rivulet_program_string(p, s->name), .fused = "",
-					      .out = out, .layout = layout_of(p, s), .step = i,
-					      .macs = s->macs };
+					      .out = out, .layout = layout_of(p, s), .pitches = "",
+					      .step = i, .macs = s->macs };
 	if (!out)
 		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
 	if (s->kind == RIVULET_STEP_NPU)
