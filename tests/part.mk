@@ -188,3 +188,14 @@ check-attacks: check-share
 .PHONY: check-report
 check-report: $(BUILD)/rivulet
 	@BUILD=$(BUILD) scripts/check-report
+
+# Frames a second with CPU steps beside NPU steps. MODEL=FILE; by default the SSD of the zoo.
+$(eval $(call program,tests/bench_pipeline,tests/bench/bench_pipeline.c,runtime client compiler kernels sim uapi,-Wl$(comma)--wrap=rvl_rt_cpu_run $(TOOL_LIBS)))
+PIPELINE_MODEL := $(BUILD)/tests/pipeline.onnx
+$(PIPELINE_MODEL): tools/zoo/zoo.py
+	@mkdir -p $(@D)
+	@python3 $< ssd-mobilenetv1 --sparsity 75 -o $@ >/dev/null
+.PHONY: bench-pipeline
+bench-pipeline: $(BUILD)/tests/bench_pipeline $(if $(MODEL),,$(PIPELINE_MODEL))
+	@$< $(or $(MODEL),$(PIPELINE_MODEL)) zu3eg-64 a53
+	@$< $(or $(MODEL),$(PIPELINE_MODEL)) zu3eg-256 host
