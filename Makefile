@@ -15,7 +15,7 @@
 #   check-microsoft check-compile check-large check-quantised check-quantised-operators check-graphs
 #   check-real check-headers check-render check-arm64 check-kexec check-debug fuzz fuzz-ioctl
 #   check-reconstruct check-repairs coverage mutants mutants-kmod.
-#   Benches and experiments: demo-battery bench-npu bench-views bench-layouts bench-sc eval-sc
+#   Benches and experiments: demo-battery bench-npu bench-pipeline bench-views bench-layouts bench-sc eval-sc
 #   bench-driver bench-switch bench-policy bench-rrsc bench-cpu bench-float bench-peers.
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan
