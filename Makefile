@@ -39,7 +39,8 @@ CPPFLAGS_ALL := -D_GNU_SOURCE -DRIVULET_VERSION='"$(VERSION)"'
 # function may be resolved at its first call: the dynamic linker would be left with its lock held.
 LDFLAGS_ALL := -pthread -Wl,-z,relro,-z,now $(LDFLAGS)
 ifdef SAN
-CFLAGS_ALL += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+# Reports need lines, not variables; with -g1 the build takes a quarter less time.
+CFLAGS_ALL += -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 LDFLAGS_ALL += -fsanitize=address,undefined
 endif
 ifdef COV
@@ -117,9 +118,13 @@ coverage:
 	@scripts/install-deps.sh
 	@scripts/coverage
 
-# The files that several stages use. scripts/check builds them before it starts stages in parallel.
+# What the stages of scripts/check build in $(BUILD). It builds all of it before it starts stages in
+# parallel, because two of them must not compile the same file at the same time.
+STAGE_PROGRAMS := $(addprefix $(BUILD)/,check-queue gen/docgen $(addprefix tests/,check_attacks check_conv check_onnx \
+	check_share bench_plan bench_switch))
 .PHONY: check-programs check-pipeline
-check-programs: $(PROGRAMS) $(INSTALL_UNITS) $(LIBRIVULET) $(BUILD)/librivulet.pc $(VM_TESTS) $(MACHINE) $(HARNESS)
+check-programs: $(PROGRAMS) $(INSTALL_UNITS) $(LIBRIVULET) $(BUILD)/librivulet.pc $(VM_TESTS) $(MACHINE) $(HARNESS) \
+	$(UNIT_TESTS) $(STAGE_PROGRAMS)
 check-pipeline:
 	@scripts/check-pipeline
 check-unit: unit
