@@ -5,7 +5,7 @@
 
 #include "npu/layer.h"
 
-#define RVL_CHAIN 4 /* layers of a cascade at most */
+#define RVL_CHAIN 6 /* layers of a cascade at most */
 
 struct rvl_chain {
 	uint32_t n;

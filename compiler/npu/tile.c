@@ -294,6 +294,9 @@ static int64_t with_waits(const struct budget *u, const struct rvl_tiling *t, co
 	int64_t streams = d->tiles * d->groups * d->steps, step = e->array / streams;
 	int64_t beats = e->in / streams, wait = step + u->b->mem_latency + beats;
 
+	/* In a cascade, weights that stay in one slot of all of them delay only the first tile. */
+	if (u->rows && d->wgt_loads == 1 && (u->l->from || t->in_slots >= 2))
+		return e->array;
 	if ((u->l->from || t->in_slots >= 2) && t->wgt_slots >= 2)
 		wait /= 2;
 	if (!beats || wait <= step || (d->in_loads == 1 && d->wgt_loads == 1 && d->steps == 1))

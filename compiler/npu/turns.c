@@ -2,9 +2,9 @@
 /*
  * Whose tile of a cascade is emitted next. A tile can be emitted when the rows that it reads are made,
  * and when the rows that it makes overwrite none that are still read. Of several such tiles the one is
- * chosen that delays the array least, by a clock of CONV, ALU and the halves of ACC between them. Tiles
- * that keep the ALU busy for long alternate with those that keep the array busy, so that neither waits
- * for the other.
+ * chosen that leaves the array and the ALU idle for the fewest cycles, by a clock of both and of the
+ * halves of ACC between them. Tiles that keep the ALU busy for long alternate with those that keep the
+ * array busy, so that neither waits for the other.
  */
 #include "npu/stream.h"
 #include "rivulet_cost.h"
@@ -110,6 +110,14 @@ static int64_t start_of(const struct rvl_turns *t, uint32_t i)
 	return t->m[i].array ? rvl_max(t->half[t->turn % 2], at) : at;
 }
 
+/* Cycles in which the array or the ALU has nothing to do if the next tile is one of member @i. */
+static int64_t idle_of(const struct rvl_turns *t, uint32_t i)
+{
+	int64_t at = start_of(t, i);
+
+	return at == NEVER ? NEVER : at - t->conv + rvl_max(0, at + t->m[i].array - t->alu);
+}
+
 /* By which a tile lengthens what the ALU has to do behind the array, as it is best now. */
 static int64_t merit(const struct rvl_turns *t, uint32_t i)
 {
@@ -124,11 +132,11 @@ static uint32_t choose(const struct rvl_turns *t)
 	uint32_t chosen = t->n;
 
 	for (uint32_t i = t->n; i-- > 0;) {
-		int64_t at = start_of(t, i), gain = merit(t, i);
+		int64_t idle = idle_of(t, i), gain = merit(t, i);
 
-		if (at > least || (at == least && gain <= best) || at == NEVER)
+		if (idle > least || (idle == least && gain <= best) || idle == NEVER)
 			continue;
-		least = at;
+		least = idle;
 		best = gain;
 		chosen = i;
 	}
