@@ -444,3 +444,66 @@ void rvl_window_run(const struct rvl_call *c, const struct rvl_window *w, int64_
 	if (planes > 0 && rvl_window_out(w) > 0)
 		rvl_for_range(c, planes * r.per_plane, 1, run_rows, &r);
 }
+
+/* ---- convolutions ---- */
+
+static bool weights_fit(const struct rvl_shape *x, const struct rvl_shape *w, int64_t group,
+			bool transposed)
+{
+	if (group < 1)
+		return false;
+	if (transposed)
+		return w->dim[0] == x->dim[1] && x->dim[1] % group == 0 && group <= INT32_MAX;
+	return w->dim[0] % group == 0 && x->dim[1] % group == 0 && x->dim[1] / group == w->dim[1];
+}
+
+int rvl_conv_parts_read(struct rvl_call *c, uint32_t x, uint32_t kernel, bool transposed,
+			struct rvl_conv_parts *p)
+{
+	const struct rvl_shape *xs = &c->in[x].shape, *ws = &c->in[kernel].shape;
+	int64_t group = rvl_attr_int(c, "group");
+	int rc;
+
+	*p = (struct rvl_conv_parts) { .taps = 1 };
+	if (xs->rank < 3)
+		return rvl_op_fail(c, "its input has no spatial dimensions");
+	if (ws->rank != xs->rank)
+		return rvl_op_fail(c, "its weights have %d dimensions, its input %d", ws->rank,
+				   xs->rank);
+	if (!weights_fit(xs, ws, group, transposed))
+		return rvl_op_fail(c, "weights do not fit input, output and group");
+	rc = transposed ? rvl_window_read_transposed(c, xs, ws->dim + 2, &p->w) :
+			  rvl_window_read(c, xs, ws->dim + 2, &p->w);
+	if (rc)
+		return rc;
+	if (ws->dim[1] > INT32_MAX)
+		return rvl_op_fail(c, "weights do not fit input, output and group");
+	p->m = transposed ? ws->dim[1] * group : ws->dim[0];
+	p->m_group = p->m / group;
+	p->c_group = xs->dim[1] / group;
+	p->in = rvl_window_in(&p->w);
+	p->out = rvl_window_out(&p->w);
+	for (int i = 2; i < ws->rank; i++)
+		p->taps *= ws->dim[i];
+	return 0;
+}
+
+int rvl_conv_bias_check(struct rvl_call *c, uint32_t i, int64_t m)
+{
+	const struct rvl_shape *s = &c->in[i].shape;
+
+	if (rvl_has(c, i) && (s->rank != 1 || s->dim[0] != m))
+		return rvl_op_fail(c, "bias has not one value per output channel");
+	return 0;
+}
+
+void rvl_conv_set_result(struct rvl_call *c, uint32_t x, const struct rvl_conv_parts *p,
+			 enum rvl_type type)
+{
+	struct rvl_shape y = c->in[x].shape;
+
+	y.dim[1] = p->m;
+	for (int i = 0; i < p->w.rank; i++)
+		y.dim[i + 2] = p->w.axis[i].out;
+	rvl_set_out(c, 0, type, &y);
+}

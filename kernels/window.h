@@ -34,6 +34,27 @@ int rvl_window_read(struct rvl_call *c, const struct rvl_shape *x, const int64_t
 int rvl_window_read_transposed(struct rvl_call *c, const struct rvl_shape *x,
 			       const int64_t *kernel, struct rvl_window *w);
 
+/* A convolution: its window and the sizes of its parts. */
+struct rvl_conv_parts {
+	struct rvl_window w;
+	int64_t m, m_group, c_group;	/* output channels; those and the input channels of a group */
+	int64_t in, out, taps;		/* elements of a plane and of a kernel */
+};
+
+/**
+ * Reads a convolution of input @x by weights @kernel, both indices of the call: [M, C / group, ...], of
+ * a transposed one [C, M / group, ...].
+ */
+int rvl_conv_parts_read(struct rvl_call *c, uint32_t x, uint32_t kernel, bool transposed,
+			struct rvl_conv_parts *p);
+
+/** Whether input @i, if present, has one value for each of @m channels; fails where it does not. */
+int rvl_conv_bias_check(struct rvl_call *c, uint32_t i, int64_t m);
+
+/** Output 0 has the convolution's shape and this type. */
+void rvl_conv_set_result(struct rvl_call *c, uint32_t x, const struct rvl_conv_parts *p,
+			 enum rvl_type type);
+
 /** An integer attribute; 0 where the definition does not have it. */
 int64_t rvl_window_flag(const struct rvl_call *c, const char *name);
 

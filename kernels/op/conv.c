@@ -25,56 +25,23 @@ static int64_t group_of(const struct rvl_call *c)
 	return rvl_attr_int(c, "group");
 }
 
-/* Weights are [M, C / group, ...], those of a transposed convolution [C, M / group, ...]. */
-static bool fit(const struct rvl_shape *x, const struct rvl_shape *w, int64_t group, bool transposed)
-{
-	if (group < 1)
-		return false;
-	if (transposed)
-		return w->dim[0] == x->dim[1] && x->dim[1] % group == 0 && group <= INT32_MAX;
-	return w->dim[0] % group == 0 && x->dim[1] % group == 0 && x->dim[1] / group == w->dim[1];
-}
-
 /* The geometry, with input @x and weights @w by index. */
 static int start_conv(struct rvl_call *c, uint32_t x, uint32_t w, bool transposed, struct conv *v)
 {
-	const struct rvl_shape *xs = &c->in[x].shape, *ws = &c->in[w].shape;
-	int64_t group = group_of(c);
-	int rc;
+	struct rvl_conv_parts p;
+	int rc = rvl_conv_parts_read(c, x, w, transposed, &p);
 
-	*v = (struct conv) { .c = c, .x = &c->in[x], .weights = &c->in[w], .taps = 1 };
-	if (xs->rank < 3)
-		return rvl_op_fail(c, "its input has no spatial dimensions");
-	if (ws->rank != xs->rank)
-		return rvl_op_fail(c, "its weights have %d dimensions, its input %d", ws->rank,
-				   xs->rank);
-	if (!fit(xs, ws, group, transposed))
-		return rvl_op_fail(c, "weights do not fit input, output and group");
-	rc = transposed ? rvl_window_read_transposed(c, xs, ws->dim + 2, &v->w) :
-			  rvl_window_read(c, xs, ws->dim + 2, &v->w);
-	if (rc)
-		return rc;
-	if (ws->dim[1] > INT32_MAX)
-		return rvl_op_fail(c, "weights do not fit input, output and group");
-	v->m = transposed ? ws->dim[1] * group : ws->dim[0];
-	v->m_group = v->m / group;
-	v->c_group = xs->dim[1] / group;
-	v->in = rvl_window_in(&v->w);
-	v->out = rvl_window_out(&v->w);
-	for (int i = 2; i < ws->rank; i++)
-		v->taps *= ws->dim[i];
-	return 0;
+	*v = (struct conv) { .c = c, .x = &c->in[x], .weights = &c->in[w], .w = p.w, .m = p.m,
+			     .m_group = p.m_group, .c_group = p.c_group, .in = p.in, .out = p.out,
+			     .taps = p.taps };
+	return rc;
 }
 
 /* The bias, input @i, has one value for each output channel. */
 static int take_bias(struct rvl_call *c, uint32_t i, struct conv *v)
 {
-	if (!rvl_has(c, i))
-		return 0;
-	v->bias = &c->in[i];
-	if (v->bias->shape.rank != 1 || v->bias->shape.dim[0] != v->m)
-		return rvl_op_fail(c, "bias has not one value per output channel");
-	return 0;
+	v->bias = rvl_has(c, i) ? &c->in[i] : NULL;
+	return rvl_conv_bias_check(c, i, v->m);
 }
 
 /* Input @i, if present, has one value, or one for each output channel. */
@@ -98,12 +65,9 @@ static int check_one(struct rvl_call *c, uint32_t i)
 
 static void set_result(struct rvl_call *c, const struct conv *v, enum rvl_type type)
 {
-	struct rvl_shape y = v->x->shape;
+	const struct rvl_conv_parts p = { .w = v->w, .m = v->m };
 
-	y.dim[1] = v->m;
-	for (int i = 0; i < v->w.rank; i++)
-		y.dim[i + 2] = v->w.axis[i].out;
-	rvl_set_out(c, 0, type, &y);
+	rvl_conv_set_result(c, (uint32_t)(v->x - c->in), &p, type);
 }
 
 static int64_t planes(const struct conv *v)
@@ -302,7 +266,8 @@ static int infer_conv(struct rvl_call *c)
 	return infer_float(c, false);
 }
 
-static int run_conv(struct rvl_call *c)
+/* @added: to the result, of its shape; or NULL. */
+static int run_float(struct rvl_call *c, const float *added)
 {
 	struct rvl_f32_conv f;
 	struct conv v;
@@ -311,8 +276,14 @@ static int run_conv(struct rvl_call *c)
 	if (rc)
 		return rc;
 	f = float_conv(&v);
+	f.added = added;
 	rvl_f32_conv_run(&f, c->scratch, c->pool);
 	return 0;
+}
+
+static int run_conv(struct rvl_call *c)
+{
+	return run_float(c, NULL);
 }
 
 static int infer_conv_transpose(struct rvl_call *c)
@@ -368,18 +339,11 @@ static int run_fused(struct rvl_call *c)
 		.act = activation_of(c), .params = rvl_attr_floats(c, "activation_params", &n),
 		.y = c->out[0].data,
 	};
-	struct rvl_f32_conv f;
-	struct conv v;
-	int rc = start_float(c, false, &v);
+	int rc = run_float(c, rvl_has(c, 3) ? c->in[3].data : NULL);
 
-	if (rc)
-		return rc;
-	f = float_conv(&v);
-	f.added = rvl_has(c, 3) ? c->in[3].data : NULL;
-	rvl_f32_conv_run(&f, c->scratch, c->pool);
-	if (a.act)
+	if (!rc && a.act)
 		rvl_for_range(c, rvl_count(&c->out[0]), 4096, activate, &a);
-	return 0;
+	return rc;
 }
 
 /* ---- ConvInteger ---- */

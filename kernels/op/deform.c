@@ -18,21 +18,6 @@ static bool divides(int64_t part, int64_t whole)
 	return part >= 1 && whole % part == 0;
 }
 
-static int check_groups(struct rvl_call *c, const struct deform *d)
-{
-	const struct rvl_shape *x = &c->in[0].shape, *w = &c->in[1].shape;
-
-	if (!divides(d->group, w->dim[0]) || !divides(d->group, x->dim[1]) ||
-	    x->dim[1] / d->group != w->dim[1])
-		return rvl_op_fail(c, "weights do not fit input, output and group");
-	if (!divides(d->offset_group, x->dim[1]))
-		return rvl_op_fail(c, "%lld channels are not divided by %lld groups of offsets",
-				   (long long)x->dim[1], (long long)d->offset_group);
-	if (rvl_has(c, 3) && (c->in[3].shape.rank != 1 || c->in[3].shape.dim[0] != w->dim[0]))
-		return rvl_op_fail(c, "bias has not one value per output channel");
-	return 0;
-}
-
 /* Input @i has @per_tap planes of the result's size for each tap of each group of offsets. */
 static int check_planes(struct rvl_call *c, const struct deform *d, uint32_t i, int64_t per_tap)
 {
@@ -48,40 +33,35 @@ static int check_planes(struct rvl_call *c, const struct deform *d, uint32_t i, 
 
 static int start(struct rvl_call *c, struct deform *d)
 {
-	const struct rvl_shape *x = &c->in[0].shape, *w = &c->in[1].shape;
-	int rc;
+	struct rvl_conv_parts p;
+	int rc = rvl_conv_parts_read(c, 0, 1, false, &p);
 
-	*d = (struct deform) { .c = c, .group = rvl_attr_int(c, "group"), .taps = 1,
-			       .offset_group = rvl_attr_int(c, "offset_group") };
-	if (x->rank < 3 || w->rank != x->rank)
-		return rvl_op_fail(c, "its weights have %d dimensions, its input %d", w->rank, x->rank);
-	rc = check_groups(c, d);
 	if (!rc)
-		rc = rvl_window_read(c, x, w->dim + 2, &d->w);
+		rc = rvl_conv_bias_check(c, 3, p.m);
 	if (rc)
 		return rc;
-	for (int i = 2; i < w->rank; i++)
-		d->taps *= w->dim[i];
-	d->channels = x->dim[1];
-	d->m = w->dim[0];
-	d->in = rvl_window_in(&d->w);
-	d->out = rvl_window_out(&d->w);
+	*d = (struct deform) {
+		.c = c, .w = p.w, .channels = c->in[0].shape.dim[1], .m = p.m,
+		.group = rvl_attr_int(c, "group"), .offset_group = rvl_attr_int(c, "offset_group"),
+		.in = p.in, .out = p.out, .taps = p.taps,
+	};
+	if (!divides(d->offset_group, d->channels))
+		return rvl_op_fail(c, "%lld channels are not divided by %lld groups of offsets",
+				   (long long)d->channels, (long long)d->offset_group);
 	rc = check_planes(c, d, 2, d->w.rank);
 	return rc || !rvl_has(c, 4) ? rc : check_planes(c, d, 4, 1);
 }
 
 static int infer_deform(struct rvl_call *c)
 {
-	struct rvl_shape y = c->in[0].shape;
+	struct rvl_conv_parts p;
 	struct deform d;
 	int rc = start(c, &d);
 
 	if (rc)
 		return rc;
-	y.dim[1] = d.m;
-	for (int i = 0; i < d.w.rank; i++)
-		y.dim[i + 2] = d.w.axis[i].out;
-	rvl_set_out(c, 0, c->in[0].type, &y);
+	p = (struct rvl_conv_parts) { .w = d.w, .m = d.m };
+	rvl_conv_set_result(c, 0, &p, c->in[0].type);
 	return 0;
 }
 
