@@ -501,12 +501,22 @@ struct fill {
 	const void *value;
 };
 
+#define FILL_BYTES 4096	/* that are copied from the beginning, which stays in the cache */
+
 static void fill_range(void *arg, int64_t first, int64_t past)
 {
 	const struct fill *f = arg;
+	char *y = f->y + (size_t)first * f->size;
+	size_t n = (size_t)(past - first) * f->size, done = f->size;
 
-	for (int64_t i = first; i < past; i++)
-		memcpy(f->y + (size_t)i * f->size, f->value, f->size);
+	if (!n)
+		return;
+	memcpy(y, f->value, f->size);
+	for (size_t more; done < n; done += more) {
+		more = done < FILL_BYTES ? done : FILL_BYTES / f->size * f->size;
+		more = more < n - done ? more : n - done;
+		memcpy(y + done, y, more);
+	}
 }
 
 static void fill_output(const struct rvl_call *c, const void *value)
