@@ -351,6 +351,31 @@ int rivulet_compare(const void *onnx, size_t size, const struct rivulet_board *b
 		    struct rivulet_blob *program, struct rivulet_compare *out, struct rvl_err *err);
 void rivulet_compare_free(struct rivulet_compare *out);
 
+/** struct rivulet_prune - which weights of a float model become zero */
+struct rivulet_prune {
+	double sparsity; /* % of the weights of the layers that are pruned */
+	bool global;	 /* over all layers together, by what each loses; else of each layer */
+};
+
+/** struct rivulet_prune_report - what rivulet_prune() has done */
+struct rivulet_prune_report {
+	uint32_t layers, spared; /* products that were pruned, and that were not */
+	uint64_t weights, kept;	 /* of the former */
+	uint64_t runs;	 /* over the examples; 0: there were none */
+	double snr_db;	 /* of the worst output against the model as it was; at most 200 */
+};
+
+/**
+ * rivulet_prune() - a float model with block-sparse weights, as ONNX
+ * @opt: batch, symbol, files, frozen inputs and examples, which may be none
+ * Of each run of 16 input channels of a row the weights of the largest magnitudes stay. The first
+ * product and depthwise or grouped convolutions are spared. -EINVAL: nothing can be pruned. Other
+ * errors as rivulet_compile().
+ */
+int rivulet_prune(const void *onnx, size_t size, const struct rivulet_compile_options *opt,
+		  const struct rivulet_prune *p, struct rivulet_blob *out,
+		  struct rivulet_prune_report *report, struct rvl_err *err);
+
 /** struct rivulet_model_input - an input of a model */
 struct rivulet_model_input {
 	char *name;
