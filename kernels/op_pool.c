@@ -247,9 +247,6 @@ static void max_pixel(const struct pixel *p, const struct window *w)
 	size_t size = rvl_type_size(t), bytes = (size_t)p->n * size;
 	bool none = true;
 
-	/* The result of a window that lies in the padding alone. */
-	for (int64_t i = 0; i < p->n; i++)
-		rvl_put_least(t, p->y, i);
 	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
 		for (int64_t kx = w->h.first; kx < w->h.last; kx++) {
 			int64_t at = (w->v.at + ky * g->d[0]) * g->xp.y +
@@ -262,6 +259,9 @@ static void max_pixel(const struct pixel *p, const struct window *w)
 			none = false;
 		}
 	}
+	/* The result of a window that lies in the padding alone. */
+	for (int64_t i = 0; none && i < p->n; i++)
+		rvl_put_least(t, p->y, i);
 }
 
 struct pixels_run {
