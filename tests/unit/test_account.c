@@ -215,13 +215,13 @@ END_TEST
 /* ---- the account as text and as JSON ---- */
 
 static struct rivulet_explain_row rows[] = {
-	{ .node = "in", .op = "QuantizeLinear", .where = "cpu", .bound = "CPU", .reason = "floats", .fused = "",
+	{ .node = "in", .op = "QuantizeLinear", .where = "cpu", .bound = "CPU", .reason = "floats", .fused = "", .pitches = "",
 	  .out = "1x3", .layout = "plain", .step = 0 },
-	{ .node = "conv", .op = "QConv", .where = "npu", .reason = "gather", .fused = "relu",
+	{ .node = "conv", .op = "QConv", .where = "npu", .reason = "gather", .fused = "relu", .pitches = "",
 	  .out = "1x6x14x14", .layout = "blocked",
 	  .bound = "array", .array_macs = 235200, .step = 1, .macs = 117600, .cycles = 6496, .read_bytes = 1540, .write_bytes = 999,
 	  .utilisation = 0.283, .gops = 24.1144, .dense_gops = 12.0572 },
-	{ .node = "huge", .op = "QConv", .where = "npu", .reason = "", .fused = "", .out = "1x6", .layout = "nhwc",
+	{ .node = "huge", .op = "QConv", .where = "npu", .reason = "", .fused = "", .pitches = "", .out = "1x6", .layout = "nhwc",
 	  .bound = "port", .step = 1,
 	  .macs = UINT64_C(12345678901), .cycles = 1000, .read_bytes = 1000000, .write_bytes = 9995,
 	  .utilisation = 1, .dense_gops = 8222222.148 },
@@ -278,15 +278,15 @@ static const char *const made_json =
 	"  \"peak\": 64,\n"
 	"  \"layers\": [\n"
 	"    {\"step\": 0, \"node\": \"in\", \"op\": \"QuantizeLinear\", \"where\": \"cpu\", "
-	"\"reason\": \"floats\", \"fused\": \"\", \"out\": \"1x3\", \"layout\": \"plain\", \"bound\": \"CPU\", \"mac"
+	"\"reason\": \"floats\", \"fused\": \"\", \"out\": \"1x3\", \"layout\": \"plain\", \"pitches\": \"\", \"bound\": \"CPU\", \"mac"
 	"s\": 0, \"array_macs\": 0, \"cycles\": 0, \"read_bytes\": 0, \"write_bytes\": 0, \"utilisa"
 	"tion\": 0.000000, \"gops\": 0.000, \"dense_gops\": 0.000},\n"
 	"    {\"step\": 1, \"node\": \"conv\", \"op\": \"QConv\", \"where\": \"npu\", \"reason"
-	"\": \"gather\", \"fused\": \"relu\", \"out\": \"1x6x14x14\", \"layout\": \"blocked\", \"bound\": \"array\", \""
+	"\": \"gather\", \"fused\": \"relu\", \"out\": \"1x6x14x14\", \"layout\": \"blocked\", \"pitches\": \"\", \"bound\": \"array\", \""
 	"macs\": 117600, \"array_macs\": 235200, \"cycles\": 6496, \"read_bytes\": 1540, \"write_by"
 	"tes\": 999, \"utilisation\": 0.283000, \"gops\": 24.114, \"dense_gops\": 12.057},\n"
 	"    {\"step\": 1, \"node\": \"huge\", \"op\": \"QConv\", \"where\": \"npu\", \"reason"
-	"\": \"\", \"fused\": \"\", \"out\": \"1x6\", \"layout\": \"nhwc\", \"bound\": \"port\", \"macs\": 1234567890"
+	"\": \"\", \"fused\": \"\", \"out\": \"1x6\", \"layout\": \"nhwc\", \"pitches\": \"\", \"bound\": \"port\", \"macs\": 1234567890"
 	"1, \"array_macs\": 0, \"cycles\": 1000, \"read_bytes\": 1000000, \"write_bytes\": 9995, \"u"
 	"tilisation\": 1.000000, \"gops\": 0.000, \"dense_gops\": 8222222.148}\n"
 	"  ],\n"
