@@ -274,28 +274,27 @@ static bool all_close(const struct product *p)
 	return true;
 }
 
+static bool differs_now(void *arg)
+{
+	const struct product *p = arg;
+
+	memset(p->y.p, 0x5a, p->y.size);
+	memset(p->again.p, 0xa5, p->again.size);
+	run(p, false, &p->y, 0);
+	run(p, false, &p->again, test_rnd(4) ? 2 : 16);
+	return !all_close(p) || memcmp(p->y.p, p->again.p, p->y.size);
+}
+
 const char *float_compare(long i)
 {
-	const char *differs = NULL;
-	struct rvl_cpu_set set;
+	const char *differs;
 	struct product p;
 
 	test_seed(i);
 	random_product(&p);
 	run(&p, true, &p.ref, 0);
 	find_bound(&p);
-	for (uint32_t s = 0; rvl_cpu_set(s, &set) && !differs; s++) {
-		if (!set.available)
-			continue;
-		if (rvl_cpu_force(set.name, NULL))
-			test_die("a set cannot be forced");
-		memset(p.y.p, 0x5a, p.y.size);
-		memset(p.again.p, 0xa5, p.again.size);
-		run(&p, false, &p.y, 0);
-		run(&p, false, &p.again, test_rnd(4) ? 2 : 16);
-		if (!all_close(&p) || memcmp(p.y.p, p.again.p, p.y.size))
-			differs = set.name;
-	}
+	differs = test_each_set(differs_now, &p);
 	drop_product(&p);
 	return differs;
 }

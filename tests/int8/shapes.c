@@ -239,8 +239,10 @@ static void run(const struct product *p, bool reference, const struct test_guard
 		 reference || test_rnd(2) ? 0 : test_rnd(2) ? 2 : 16);
 }
 
-static bool differs_now(const struct product *p)
+static bool differs_now(void *arg)
 {
+	const struct product *p = arg;
+
 	memset(p->y.p, 0x5a, p->y.size);
 	run(p, false, &p->y);
 	return memcmp(p->y.p, p->ref.p, p->y.size);
@@ -248,21 +250,13 @@ static bool differs_now(const struct product *p)
 
 const char *int8_compare(long i)
 {
-	const char *differs = NULL;
-	struct rvl_cpu_set set;
+	const char *differs;
 	struct product p;
 
 	test_seed(i);
 	random_product(&p);
 	run(&p, true, &p.ref);
-	for (uint32_t s = 0; rvl_cpu_set(s, &set) && !differs; s++) {
-		if (!set.available)
-			continue;
-		if (rvl_cpu_force(set.name, NULL))
-			test_die("a set cannot be forced");
-		if (differs_now(&p))
-			differs = set.name;
-	}
+	differs = test_each_set(differs_now, &p);
 	drop_product(&p);
 	return differs;
 }

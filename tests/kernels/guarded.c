@@ -154,3 +154,17 @@ void test_run(const struct rvl_kernel_desc *d, bool reference, const void *const
 	rvl_kernel_free(k);
 }
 
+const char *test_each_set(bool (*differs)(void *arg), void *arg)
+{
+	struct rvl_cpu_set set;
+
+	for (uint32_t i = 0; rvl_cpu_set(i, &set); i++) {
+		if (!set.available)
+			continue;
+		if (rvl_cpu_force(set.name, NULL))
+			test_die("a set cannot be forced");
+		if (differs(arg))
+			return set.name;
+	}
+	return NULL;
+}

@@ -10,21 +10,13 @@
 #include "float/shapes.h"
 #include "isa.h"
 #include "rivulet_kernels.h"
+#include "shapes_case.h"
 #include "suite.h"
 
-#define SHAPES 2000
 
 START_TEST(every_set_is_close_to_the_reference)
 {
-	const char *given = getenv("RVL_FLOAT_SHAPES");
-	long shapes = given ? strtol(given, NULL, 10) : SHAPES;
-
-	for (long i = _i; i < shapes; i += 8) {
-		const char *differs = float_compare(i);
-
-		if (differs)
-			ck_abort_msg("shape %ld differs with %s", i, differs);
-	}
+	compare_shapes("RVL_FLOAT_SHAPES", _i, float_compare);
 }
 END_TEST
 
@@ -237,7 +229,7 @@ int main(void)
 	Suite *s = suite_create("float");
 	TCase *shapes = add_case(s, "shapes", 3600, NULL, NULL);
 
-	tcase_add_loop_test(shapes, every_set_is_close_to_the_reference, 0, 8);
+	tcase_add_loop_test(shapes, every_set_is_close_to_the_reference, 0, SHAPE_PARTS);
 	tcase_add_loop_test(shapes, threads_share_layers_evenly, 0,
 			    (int)(sizeof(layers) / sizeof(layers[0])));
 	tcase_add_test(shapes, taps_without_channels_cost_nothing);

@@ -13,22 +13,14 @@
 #include "kernels/guarded.h"
 #include "rivulet_kernels.h"
 #include "sc.h"
+#include "shapes_case.h"
 #include "suite.h"
 
-#define SHAPES 2000
 #define MODEL_SHAPES 1000
 
 START_TEST(every_set_equals_the_reference)
 {
-	const char *given = getenv("RVL_INT8_SHAPES");
-	long shapes = given ? strtol(given, NULL, 10) : SHAPES;
-
-	for (long i = _i; i < shapes; i += 8) {
-		const char *differs = int8_compare(i);
-
-		if (differs)
-			ck_abort_msg("shape %ld differs with %s", i, differs);
-	}
+	compare_shapes("RVL_INT8_SHAPES", _i, int8_compare);
 }
 END_TEST
 
@@ -50,7 +42,7 @@ START_TEST(avxvnni_model_equals_the_reference)
 	if (rvl_cpu_force("avx2", NULL))
 		return;
 	modelled = &int8_avxvnni_model;
-	for (long i = _i; i < MODEL_SHAPES; i += 8)
+	for (long i = _i; i < MODEL_SHAPES; i += SHAPE_PARTS)
 		if (int8_compare_model(i))
 			ck_abort_msg("shape %ld differs", i);
 #endif
@@ -173,8 +165,8 @@ int main(void)
 	TCase *shapes = add_case(s, "shapes", 3600, NULL, NULL);
 	TCase *sets = add_case(s, "sets", 60, NULL, NULL);
 
-	tcase_add_loop_test(shapes, every_set_equals_the_reference, 0, 8);
-	tcase_add_loop_test(shapes, avxvnni_model_equals_the_reference, 0, 8);
+	tcase_add_loop_test(shapes, every_set_equals_the_reference, 0, SHAPE_PARTS);
+	tcase_add_loop_test(shapes, avxvnni_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, one_set_is_used);
 	tcase_add_test(sets, scratch_is_limited);
