@@ -5,9 +5,11 @@
 
 20 seeds, 5 restarts of 400 evaluations; random search evaluates 2,000 different points. Exits with 1
 if fewer than 18 seeds reach 99 % of the optimum, if the median is not above that of random search,
-or if the C evaluator's result for the best backbone (found/NAME.onnx) differs from the table.
+or if the C evaluator's result differs from the tables: right answers of the best backbone (found/NAME.onnx), and all
+costs.
 """
 import argparse
+import dataclasses
 import pathlib
 import statistics
 import sys
@@ -16,9 +18,12 @@ import time
 
 import torch
 
+import accuracies
+import costs
 import evaluate
 import reward
 import search
+import shapes
 import space as spaces
 import table as tables
 from controller import Settings
@@ -33,7 +38,7 @@ def say(name, value, unit):
 
 def bench(space, prefix):
     """Prints a space's figures. Returns whether they meet the bars."""
-    table, settings = tables.load(search.HERE / f"{space.name}.table"), Settings()
+    table, settings = tables.load(space, search.HERE), Settings()
     judge = reward.Judge(space, table, reward.rules_of(space, table))
     point, best, ranks, feasible = reward.exhaustive(judge)
     print(f"{space.name}: {len(ranks)} points, {feasible} feasible; the best:\n{search.report(judge, point)}")
@@ -53,28 +58,58 @@ def bench(space, prefix):
     return reached >= LEAST and statistics.median(found) > statistics.median(chance)
 
 
-def verify(space, tool):
-    """Evaluates the best point's backbone again with the C evaluator. Returns the number of cells, or the difference."""
-    table = tables.load(search.HERE / f"{space.name}.table")
-    judge = reward.Judge(space, table, reward.rules_of(space, table))
-    name = space.config(reward.exhaustive(judge)[0]).backbone
-    model, board = search.HERE / "found" / f"{name}.onnx", evaluate.BOARD
+def difference(got, table):
+    """The first cell that differs from the table, in words."""
+    for key, cell in got.cells.items():
+        if cell != table.cells[key]:
+            return f"{' '.join(map(str, key))}: the table has {table.cells[key]}, the evaluator says {cell}"
+    return ""
+
+
+def verify_answers(ev, space, table, name, model):
+    """Evaluates a backbone again. Returns the number of cells, or the difference."""
     if evaluate.of_file(model) != table.backbones[name][0]:
         return 0, f"{model} is not the backbone of the table"
-    if evaluate.of_file(board) != table.board[1]:
-        return 0, f"{board} is not the board of the table"
+    if ev.data != table.data:
+        return 0, "the images are not those of the table"
+    again = dataclasses.replace(table, cells={})
+    for circuit in ("and-bin", "and-loop"):     # the others take minutes
+        accuracies.add_cells(ev, again, name, model, circuit, accuracies.within_reach(table, space, name),
+                             accuracies.steps_of(space.name, circuit))
+    return len(again.cells), difference(again, table)
+
+
+def verify_costs(ev, space, table, name, model):
+    """Measures all costs again, on random weights and on those of the best backbone."""
+    folder, board = ev.cache / space.name, evaluate.BOARD
+    shapes.write(space, folder)
+    again = costs.make(ev, space, folder, board)
+    if again.board != table.board or again.levels != table.levels or again.late != table.late:
+        return 0, f"{board}, its levels or the time constraint are not those of the table: run tools/rrsc/costs.py"
+    why = difference(again, table)
+    if why:
+        return 0, f"{why}: run tools/rrsc/costs.py"
+    trained = dataclasses.replace(table, cells={})
+    for circuit, of_circuit in evaluate.boards(board, ev.cache / "boards").items():
+        costs.add_cells(ev, trained, name, model, circuit, of_circuit)
+    return len(again.cells) + len(trained.cells), difference(trained, table)
+
+
+def verify(space, tool):
+    """Asks the C evaluator again. Returns the number of results, or the difference."""
+    table = tables.load(space, search.HERE)
+    judge = reward.Judge(space, table, reward.rules_of(space, table))
+    name = space.config(reward.exhaustive(judge)[0]).backbone
+    model = search.HERE / "found" / f"{name}.onnx"
+    if not model.exists():
+        return 0, f"{model} is missing: it is the best backbone"
     with tempfile.TemporaryDirectory() as folder:
         ev = evaluate.Evaluator(tool, pathlib.Path(folder))
-        if ev.data != table.data:
-            return 0, "the images are not those of the table"
-        again = tables.Table(table.space, table.board, table.data, table.floor, table.late, table.levels, table.backbones)
-        of_circuit = evaluate.boards(board, ev.cache)
-        for circuit in ("and-bin", "and-loop"):     # the others take minutes
-            evaluate.add_cells(ev, again, name, model, circuit, of_circuit[circuit], evaluate.steps_of(space.name, circuit))
-    for key, cell in again.cells.items():
-        if cell != table.cells[key]:
-            return 0, f"{' '.join(map(str, key))}: the table has {table.cells[key]}, the evaluator says {cell}"
-    return len(again.cells), ""
+        answers, why = verify_answers(ev, space, table.accuracies, name, model)
+        if why:
+            return 0, why
+        paid, why = verify_costs(ev, space, table.costs, name, model)
+        return answers + paid, why
 
 
 def main():

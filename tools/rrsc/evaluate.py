@@ -1,37 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""Makes the table of a space: accuracies by `rivulet eval`, cycles and energies by `rivulet explain`.
+"""Asks the C evaluator: right answers by `rivulet eval`, cycles and energy by `rivulet explain`.
 
-    python tools/rrsc/evaluate.py mlp --backbones build/rrsc -o tools/rrsc/mlp.table
-
-Needs the standard library only. Every result is cached under the hash of its inputs, the program included, so an
-interrupted run continues where it stopped. A cell is measured in three steps with a growing number of images, and a
-step is omitted if the accuracy is 3 standard deviations below the lowest one that the space requires.
+Every result is cached under the hash of its inputs, the program included, so an interrupted run continues where it
+stopped.
 """
-import argparse
 import gzip
 import hashlib
 import json
 import pathlib
 import re
 import subprocess
-import sys
-import time
 
 import space as spaces
 import table as tables
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
 BOARD = TOP / "sim/boards/sc-edge.board"
+TOOL = TOP / "build/rivulet"
+CACHE = TOP / "build/rrsc/cache"
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
-# Images of each step, and by how many points a cell may be below the floor to continue. Plans use images 0..4999.
-STEPS = ((50, 18.0), (200, 9.0))
-# Images of the last step: circuits with state in every cycle take a hundred times as long to simulate.
-LAST = {"mlp": {"ugemm": 400}, "lenet": {"and-acc": 400, "and-sep": 400, "ugemm": 400}}
-LAST_OF_OTHERS = {"mlp": 2000, "lenet": 1000}
-
-
-def steps_of(space, circuit):
-    return (*STEPS, (LAST[space].get(circuit, LAST_OF_OTHERS[space]), None))
 
 
 def digest(*parts):
@@ -107,75 +94,16 @@ def boards(board, folder):
     return out
 
 
-def accuracies(ev, model, circuit, lengths, floor, steps):
-    """{length: (images, right)} of one backbone and circuit."""
-    left, out = lengths, {}
-    for count, slack in steps:
-        if not left:
-            break
-        right, _ = ev.right(model, circuit, left, count)
-        out.update({n: (count, right[n]) for n in left})
-        left = [n for n in left if slack is None or 100 * right[n] / count >= floor - slack]
-    return out
+def backbones_of(space, folder):
+    """{name: file} of the backbones of a space, which must be there."""
+    found = {name: folder / f"{name}.onnx" for name in space.backbones()}
+    for model in found.values():
+        if not model.exists():
+            raise SystemExit(f"{model} is missing: make it (tools/rrsc/backbones.py)")
+    return found
 
 
-def add_cells(ev, t, name, model, circuit, board, steps):
-    """The cells of one backbone and circuit."""
-    rows = {n: ev.cost(model, board, n) for n in spaces.LENGTHS}
-    fastest = spaces.LEVELS[0][1]
-    soon = [n for n in spaces.LENGTHS if rows[n][fastest]["cycles"] / rows[n][fastest]["hz"] <= t.late]
-    found = accuracies(ev, model, circuit, soon, t.floor, steps)
-    for n in spaces.LENGTHS:
-        t.cells[name, circuit, n] = tables.Cell(*found.get(n, (0, 0)), rows[n][fastest]["cycles"],
-                                                tuple(rows[n][level]["joule"] for _, level in spaces.LEVELS))
-
-
-def start_table(ev, space, folder, board, of_circuit):
-    """The head of a table, without cells."""
-    rows = ev.cost(folder / f"{space.reference}.onnx", of_circuit["and-bin"], spaces.LENGTH_OF_TC)
-    t = tables.Table(space.name, (board.stem, of_file(board)), ev.data, min(space.accuracy))
-    t.levels = [(level, n, rows[n]["hz"]) for level, n in spaces.LEVELS]
-    t.late = spaces.SLACK_OF_TC * rows[spaces.LEVELS[0][1]]["seconds"]
-    for name in space.backbones():
-        model = folder / f"{name}.onnx"
-        t.backbones[name] = (of_file(model), ev.right(model, "and-bin", [spaces.LENGTH_OF_TC], 1)[1])
-    return t
-
-
-def make(ev, space, folder, board, log=sys.stderr):
-    """The table of a space whose backbones are folder/NAME.onnx."""
-    names = list(space.backbones())
-    for name in names:
-        if not (folder / f"{name}.onnx").exists():
-            raise SystemExit(f"{folder / name}.onnx is missing: train it (tools/rrsc/backbones.py)")
-    of_circuit, start = boards(board, ev.cache / "boards"), time.monotonic()
-    t = start_table(ev, space, folder, board, of_circuit)
-    todo = len(names) * len(spaces.CIRCUITS) * len(spaces.LENGTHS)
-    for circuit in spaces.CIRCUITS:
-        for name in names:
-            add_cells(ev, t, name, folder / f"{name}.onnx", circuit, of_circuit[circuit], steps_of(space.name, circuit))
-            print(f"{space.name} {name} {circuit}: {len(t.cells)} of {todo} cells, {time.monotonic() - start:.0f} s",
-                  file=log, flush=True)
-    return t
-
-
-def main():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("space", choices=list(spaces.SPACES))
-    ap.add_argument("--backbones", type=pathlib.Path, required=True, help="folder of SPACE/NAME.onnx")
-    ap.add_argument("-o", "--output", type=pathlib.Path, required=True, help="the table")
-    ap.add_argument("--tool", type=pathlib.Path, default=TOP / "build/rivulet")
-    ap.add_argument("--board", type=pathlib.Path, default=BOARD)
-    ap.add_argument("--cache", type=pathlib.Path, default=TOP / "build/rrsc/cache")
-    ap.add_argument("--threads", type=int, default=1)
-    opt = ap.parse_args()
-    space = spaces.SPACES[opt.space]
-    ev = Evaluator(opt.tool, opt.cache, threads=opt.threads)
-    t = make(ev, space, opt.backbones / space.name, opt.board)
-    t.complete(space)
-    tables.replace(opt.output, tables.text(t).encode())
-    print(f"wrote {opt.output}: {len(t.cells)} cells", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()
+def add_arguments(ap):
+    """The arguments that both programs have."""
+    ap.add_argument("--tool", type=pathlib.Path, default=TOOL)
+    ap.add_argument("--cache", type=pathlib.Path, default=CACHE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A synthetic table for the tests, with accuracies by a formula, so that the best point is known."""
+"""Synthetic tables for the tests, with accuracies by a formula, so that the best point is known."""
 import space as spaces
 import table as tables
 
@@ -13,18 +13,25 @@ def macs(options):
     return 784 * options[0] + options[0] * options[1] + options[1] * 10
 
 
-def synthetic(space):
-    t = tables.Table(space.name, ("made-up", SHA), (SHA, SHA), min(space.accuracy))
-    t.levels = [(name, number, HZ[name]) for name, number in spaces.LEVELS]
-    names = space.backbones()
-    t.late = 1.005 * 20 * spaces.LENGTH_OF_TC * macs(names[space.reference]) / HZ["l6"]
-    for name, options in names.items():
+def accuracies(space):
+    t = tables.Accuracies(space.name, (SHA, SHA), min(space.accuracy))
+    for name, options in space.backbones().items():
         t.backbones[name] = (SHA, macs(options))
-        for circuit in spaces.CIRCUITS:
-            for length in spaces.LENGTHS:
-                cycles = 20 * length * macs(options)
-                right = round(10 * (89 + macs(options) / 1e5 - 60 / length * (1 if length % 8 == 1 else 1.6) - LOSS[circuit]))
-                late = cycles / HZ["l6"] > t.late
-                t.cells[name, circuit, length] = tables.Cell(0 if late else 1000, 0 if late else right, cycles,
-                                                             tuple(1e-12 * cycles * VOLT[v] ** 2 for v, _ in spaces.LEVELS))
+    for name, circuit, length in tables.keys(space):
+        right = 89 + t.backbones[name][1] / 1e5 - 60 / length * (1 if length % 8 == 1 else 1.6) - LOSS[circuit]
+        t.cells[name, circuit, length] = tables.Answers(1000, round(10 * right))
     return t
+
+
+def costs(space):
+    t, names = tables.Costs(space.name, ("made-up", SHA)), space.backbones()
+    t.levels = [(name, number, HZ[name]) for name, number in spaces.LEVELS]
+    t.late = 1.005 * 20 * spaces.LENGTH_OF_TC * macs(names[space.reference]) / HZ["l6"]
+    for name, circuit, length in tables.keys(space):
+        cycles = 20 * length * macs(names[name])
+        t.cells[name, circuit, length] = tables.Cost(cycles, tuple(1e-12 * cycles * VOLT[v] ** 2 for v, _ in spaces.LEVELS))
+    return t
+
+
+def synthetic(space):
+    return tables.Table(space, accuracies(space), costs(space))

@@ -66,7 +66,7 @@ def at_random(judge, seeds, budget):
 
 def fingerprint(judge, seeds, settings):
     """A hash of everything that a saved state depends on."""
-    what = (judge.space, judge.rules, tables.text(judge.table), list(seeds), settings)
+    what = (judge.space, judge.rules, *map(tables.text, (judge.table.accuracies, judge.table.costs)), list(seeds), settings)
     return hashlib.sha256(repr(what).encode()).hexdigest()
 
 
@@ -164,7 +164,7 @@ def numbers(text):
 def arguments():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("space", choices=list(spaces.SPACES))
-    ap.add_argument("--table", type=pathlib.Path, help="of evaluations (default: SPACE.table beside this program)")
+    ap.add_argument("--tables", type=pathlib.Path, default=HERE, help="folder of SPACE.accuracy and SPACE.cost (default: that of this program)")
     ap.add_argument("--method", choices=("exhaustive", "rl", "random"), default="exhaustive")
     ap.add_argument("--accuracy", type=numbers, help="minimum at each level in percent, fastest first: 87,84,79")
     ap.add_argument("--time-constraint", type=float, help="ms")
@@ -178,7 +178,7 @@ def arguments():
 
 def judge_of(opt):
     space = spaces.SPACES[opt.space]
-    table = tables.load(opt.table or HERE / f"{space.name}.table")
+    table = tables.load(space, opt.tables)
     other = {"penalty": opt.penalty}
     if opt.accuracy:
         other["accuracy"] = opt.accuracy
