@@ -196,13 +196,18 @@ static void behind_two(void)
 		npu_run(1);
 }
 
-/* The scores that --output wrote, all frames behind each other. */
-static const float *scores(const char *dir, size_t *bytes)
-{
-	size_t size;
-	uint8_t *file = read_file(path_in(dir, "scores.npy"), &size);
+#define SCORES (FRAMES * 10)
 
-	return npy_data(file, size, bytes);
+/* Reads the scores that --output wrote, those of all frames behind each other. */
+static void read_scores(const char *dir, float *to)
+{
+	size_t size, bytes;
+	uint8_t *file = read_file(path_in(dir, "scores.npy"), &size);
+	const void *data = npy_data(file, size, &bytes);
+
+	ck_assert_uint_eq(bytes, SCORES * sizeof(*to));
+	memcpy(to, data, bytes);
+	free(file);
 }
 
 /*
@@ -212,8 +217,7 @@ static const float *scores(const char *dir, size_t *bytes)
 START_TEST(pipelined)
 {
 	char dir[SCRATCH_MAX], text[300];
-	const float *one, *three;
-	size_t n1, n3;
+	float one[SCORES], three[SCORES];
 
 	make_scratch(dir);
 	snprintf(text, sizeof(text), "run models/lenet.onnx --frames %d --depth 1 --output %s/one", FRAMES, dir);
@@ -226,11 +230,9 @@ START_TEST(pipelined)
 	ck_assert_int_eq(on_node(text), 0);
 	ck_assert_double_eq(number(json_out(), "runs"), FRAMES);
 	ck_assert_double_eq(number(json_out(), "depth"), 3);
-	one = scores(path_in(dir, "one"), &n1);
-	three = scores(path_in(dir, "three"), &n3);
-	ck_assert_uint_eq(n1, FRAMES * 10 * sizeof(float));
-	ck_assert_uint_eq(n3, n1);
-	ck_assert_mem_eq(one, three, n1);
+	read_scores(path_in(dir, "one"), one);
+	read_scores(path_in(dir, "three"), three);
+	ck_assert_mem_eq(one, three, sizeof(one));
 	for (int i = 1; i < FRAMES; i++)
 		ck_assert_mem_ne(one, one + 10 * i, 10 * sizeof(float));
 	remove_scratch(dir);
@@ -253,8 +255,7 @@ static void fault_once(struct npu_job *j, struct rivulet_status *st)
 START_TEST(one_frame_fails)
 {
 	char dir[SCRATCH_MAX], text[300];
-	const float *all, *rest;
-	size_t n;
+	float all[SCORES], rest[SCORES];
 
 	make_scratch(dir);
 	snprintf(text, sizeof(text), "run models/lenet.onnx --frames %d --output %s/all", FRAMES, dir);
@@ -267,8 +268,8 @@ START_TEST(one_frame_fails)
 	ck_assert_int_eq(on_node(text), RVL_EXIT_FAILED);
 	ck_assert(strlen(rvl_tool_error) > 10);
 	SAYS("  1 of 7 FAILED\n");
-	all = scores(path_in(dir, "all"), &n);
-	rest = scores(path_in(dir, "rest"), &n);
+	read_scores(path_in(dir, "all"), all);
+	read_scores(path_in(dir, "rest"), rest);
 	for (int i = 0; i < FRAMES; i++)
 		if (i != 2)
 			ck_assert_mem_eq(all + 10 * i, rest + 10 * i, 10 * sizeof(float));
