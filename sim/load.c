@@ -207,9 +207,12 @@ static int load_interleaved(struct rvl_core *c, const struct tile *t)
 	return 0;
 }
 
-/* Patch channels of one source row: (ch, ky) and all kx, for every output column. */
-static void gather_row(struct rvl_core *c, const struct tile *t, int64_t ch, int64_t y, int64_t ky,
-		       struct rivulet_span cols)
+/*
+ * Patch channels of one source row: (ch, ky) and all kx, for every output column. @at is the byte of
+ * column cols.lo, and columns are @step bytes apart.
+ */
+static void gather_row(const struct tile *t, int64_t ch, int64_t y, int64_t ky,
+		       struct rivulet_span cols, const uint8_t *at, int64_t step)
 {
 	const struct rivulet_insn_l_gather *g = &t->cfg->l_gather;
 
@@ -221,32 +224,37 @@ static void gather_row(struct rvl_core *c, const struct tile *t, int64_t ch, int
 			int64_t col = from + x * g->sx;
 
 			if (col >= cols.lo && col < cols.hi)
-				put(t, k / t->tn, y, x, k % t->tn, c->row + (col - cols.lo), 1);
+				put(t, k / t->tn, y, x, k % t->tn, at + (col - cols.lo) * step, 1);
 		}
 	}
 }
 
+/* The rows of channel @ch, or of all channels where they are adjacent. */
 static int gather_channel(struct rvl_core *c, const struct tile *t, int64_t ch,
 			  struct rivulet_span cols)
 {
 	const struct rivulet_insn_l_gather *g = &t->cfg->l_gather;
 	const struct rivulet_insn_l_bounds *o = &t->cfg->l_bounds;
+	int64_t step = g->pixel ? g->pixel : 1, channels = g->pixel ? g->ch : 1;
 
 	for (int64_t y = 0; y < t->l->rows; y++) {
 		for (int64_t ky = 0; ky < g->kh; ky++) {
 			int64_t row = o->org_y + y * g->sy + ky * g->dy;
 			uint64_t off = t->l->offset + ch * t->cfg->l_src.ch_pitch +
-				       row * t->cfg->l_src.row_pitch + cols.lo;
+				       row * t->cfg->l_src.row_pitch + cols.lo * step;
 			int fault;
 
 			if (row < 0 || row >= o->rows)
 				continue;
 			fault = rvl_core_aborted(c) ? RVL_ABORTED :
 						      rvl_region_read(c->regions, t->l->slot, off,
-								      c->row, cols.hi - cols.lo);
+								      c->row,
+								      (cols.hi - cols.lo - 1) * step +
+									      channels);
 			if (fault)
 				return fault;
-			gather_row(c, t, ch, y, ky, cols);
+			for (int64_t i = 0; i < channels; i++)
+				gather_row(t, ch + i, y, ky, cols, c->row + i, step);
 		}
 	}
 	return 0;
@@ -262,7 +270,7 @@ static int load_gather(struct rvl_core *c, const struct tile *t)
 	fill_all(t);
 	if (cols.lo >= cols.hi)
 		return 0;
-	for (int64_t ch = 0; !r && ch < g->ch; ch++)
+	for (int64_t ch = 0; !r && ch < (g->pixel ? 1 : g->ch); ch++)
 		r = gather_channel(c, t, ch, cols);
 	return r;
 }

@@ -172,6 +172,11 @@ static void gather_tap(const struct rivulet_board *b, const struct rivulet_confi
 	r.at = c->base[l->slot] + l->offset + (org + lo * g->sy) * c->l_src.row_pitch + x->lo;
 	r.dim[0].n = g->ch;
 	r.dim[0].pitch = c->l_src.ch_pitch;
+	if (g->pixel) { /* all channels are one run */
+		r.at += x->lo * (g->pixel - 1);
+		r.len = (x->hi - x->lo - 1) * g->pixel + g->ch;
+		r.dim[0].n = 1;
+	}
 	r.dim[1].n = hi - lo;
 	r.dim[1].pitch = g->sy * c->l_src.row_pitch;
 	r.dim[2].n = 1;

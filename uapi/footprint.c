@@ -79,7 +79,7 @@ static int check_gather(const struct rivulet_board *b, const struct rivulet_conf
 	const struct rivulet_insn_l_gather *g = &c->l_gather;
 
 	return field(g->kh && g->kw && g->sy && g->sx && g->dy && g->dx && g->ch &&
-		     g->ch * g->kh * g->kw <= l->blks * b->tn && rivulet_gather_strip(b, g));
+		     (!g->pixel || g->pixel >= g->ch) && g->ch * g->kh * g->kw <= l->blks * b->tn && rivulet_gather_strip(b, g));
 }
 
 static int check_load(const struct rivulet_board *b, const struct rivulet_config *c,
@@ -310,6 +310,11 @@ static void gather_extent(const struct rivulet_config *c, const struct rivulet_i
 
 	if (y.lo >= y.hi || x.lo >= x.hi) {
 		e->used = false;
+		return;
+	}
+	if (g->pixel) {
+		extent(e, l->offset + y.lo * c->l_src.row_pitch + x.lo * g->pixel, 1, 0, y.hi - y.lo,
+		       c->l_src.row_pitch, (x.hi - x.lo - 1) * g->pixel + g->ch);
 		return;
 	}
 	extent(e, l->offset + y.lo * c->l_src.row_pitch + x.lo, g->ch, c->l_src.ch_pitch,

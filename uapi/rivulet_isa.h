@@ -163,7 +163,8 @@ enum rivulet_bin {
 	F(sx, 47, 5, 0, "horizontal stride")                                                       \
 	F(dy, 52, 6, 0, "vertical dilation")                                                       \
 	F(dx, 58, 6, 0, "horizontal dilation")                                                     \
-	F(ch, 64, 8, 0, "input channels; patch channel = (c * kh + ky) * kw + kx")
+	F(ch, 64, 8, 0, "input channels; patch channel = (c * kh + ky) * kw + kx")                 \
+	F(pixel, 72, 4, 0, "NHWC source: bytes between pixels; 0: planes at ch_pitch")
 #define RIVULET_CFG_L_BOUNDS(F)                                                                    \
 	F(org_y, 32, 16, 1, "input row of output row 0, tap 0")                                    \
 	F(org_x, 48, 16, 1, "input column of output column 0, tap 0")                              \

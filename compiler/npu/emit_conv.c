@@ -129,7 +129,8 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 	const struct rvl_layer *l = c->e.l;
 	const struct rvl_window *w = &l->p.win;
 	const struct rvl_view *v = &l->in.v;
-	struct rivulet_decoded src = { .l_src = { .row_pitch = v->w, .ch_pitch = v->h * v->w } };
+	struct rivulet_decoded src = { .l_src = { .row_pitch = v->inter ? v->w * v->c : v->w,
+						  .ch_pitch = v->inter ? 0 : v->h * v->w } };
 	struct rivulet_decoded dst = { .l_dst = { .row_pitch = t->cw,
 						  .blk_pitch = t->ch * t->cw } };
 	struct rivulet_decoded chan = { .l_chan = { .fill = l->in.zp } };
@@ -139,7 +140,8 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 						     .sx = w->sx,
 						     .dy = w->dy,
 						     .dx = w->dx,
-						     .ch = v->c } };
+						     .ch = v->c,
+						     .pixel = v->inter ? v->c : 0 } };
 	struct rivulet_decoded bounds = { .l_bounds = { .org_y = t->cy * w->sy - w->top,
 							.org_x = t->cx * w->sx - w->left,
 							.rows = v->h,

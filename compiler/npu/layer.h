@@ -313,7 +313,8 @@ static inline int rvl_weight(const struct rvl_weights *w, int64_t m, int64_t k)
 const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void *arg);
 /**
  * Whether a layer reads its operands in NHWC as fast as PLAIN: not a convolution that a gathering LOAD
- * serves with fewer blocks of channels, because it gathers from planes. @board: a struct rivulet_board.
+ * serves with fewer blocks of channels, if LOAD gathers so many only from planes. @board: a struct
+ * rivulet_board.
  */
 bool rvl_backend_reads_nhwc(const struct rvl_node *n, void *board);
 

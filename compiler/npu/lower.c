@@ -13,6 +13,7 @@
 
 #define MAX_STRIDE   31
 #define MAX_DILATION 63
+#define MAX_PIXEL    15 /* channels of an NHWC image that LOAD gathers */
 
 /* ---- what fits ---- */
 
@@ -419,7 +420,8 @@ bool rvl_can_gather(const struct rvl_backend *be, const struct rvl_layer *l)
 		.kh = w->kh, .kw = w->kw, .sx = w->sx, .dx = w->dx, .ch = l->in.v.c
 	};
 
-	return !be->opt->no_gather && l->mode && !l->mode->direct && l->p.group == 1 && !l->in.v.inter && w->kh * w->kw > 1 &&
+	return !be->opt->no_gather && l->mode && !l->mode->direct && l->p.group == 1 &&
+	       (!l->in.v.inter || l->in.v.c <= MAX_PIXEL) && w->kh * w->kw > 1 &&
 	       l->in.v.c <= 255 && w->kh <= MAX_STRIDE && w->kw <= MAX_STRIDE &&
 	       w->sy <= MAX_STRIDE && w->sx <= MAX_STRIDE && w->dy <= MAX_DILATION &&
 	       w->dx <= MAX_DILATION && l->in.v.h <= 65535 && l->in.v.w <= 65535 &&
@@ -433,7 +435,7 @@ bool rvl_backend_reads_nhwc(const struct rvl_node *n, void *board)
 	const struct rvl_shape *x = &n->in[0]->shape;
 	int64_t taps = n->attr.kernel[0] * (int64_t)n->attr.kernel[1];
 
-	if (n->op != RVL_OP_Q_CONV || n->attr.group != 1 || taps == 1)
+	if (n->op != RVL_OP_Q_CONV || n->attr.group != 1 || taps == 1 || x->dim[1] <= MAX_PIXEL)
 		return true;
 	return rvl_div_up(x->dim[1] * taps, b->tn) >= rvl_div_up(x->dim[1], b->tn) * taps;
 }

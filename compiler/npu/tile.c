@@ -200,6 +200,11 @@ static int64_t gather_cycles(const struct budget *u, int64_t ch, int64_t cw)
 	int64_t span = window_span(cw, l->p.win.sx, l->p.win.kw, l->p.win.dx, l->in.v.w);
 	int64_t runs = l->in.v.c * l->p.win.kh * ch;
 
+	if (l->in.v.inter) {
+		runs /= l->in.v.c;
+		span *= l->in.v.c;
+	}
+
 	return rvl_max(rivulet_port_cycles(u->b, runs, span, false), ch * cw * u->icb);
 }
 

@@ -55,7 +55,7 @@ static void put_gather(struct maker *m, struct rivulet_insn_load *v)
 
 	v->blks = (kh * kw * ch + m->b->tn - 1) / m->b->tn;
 	PUT(m, l_gather, .kh = kh, .kw = kw, .sy = pick(m, 1, 2), .sx = pick(m, 1, 2), .dy = 1,
-	    .dx = 1, .ch = ch);
+	    .dx = 1, .ch = ch, .pixel = chance(m, 2) ? pick(m, ch, 5) : 0);
 	PUT(m, l_bounds, .org_y = pick(m, -2, 1), .org_x = pick(m, -2, 1), .rows = pick(m, 4, 20),
 	    .cols = pick(m, 4, 40));
 }

@@ -76,7 +76,7 @@ static uint64_t strip_runs(const struct cyc_xfer *x, uint64_t strip)
 	case RIVULET_XFER_PLANAR:
 		return valid_of(x, strip / (x->rows * x->pieces));
 	default:
-		return x->gather.ch * x->gather.kh;
+		return x->gather.pixel ? x->gather.kh : x->gather.ch * x->gather.kh;
 	}
 }
 
@@ -142,6 +142,10 @@ static struct cyc_run_of_bytes gather_run(const struct cyc_xfer *x, uint64_t str
 
 	if (row < 0 || row >= x->bounds.rows || !gather_hull(x, strip % x->pieces, &lo, &hi))
 		return (struct cyc_run_of_bytes){ 0 };
+	if (x->gather.pixel)
+		return (struct cyc_run_of_bytes){ x->offset + row * x->row_pitch +
+							  lo * x->gather.pixel,
+						  (hi - lo) * x->gather.pixel + x->gather.ch };
 	return (struct cyc_run_of_bytes){ x->offset + c * x->ch_pitch + row * x->row_pitch + lo,
 					  hi - lo + 1 };
 }

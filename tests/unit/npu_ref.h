@@ -56,7 +56,8 @@ static inline int8_t ref_load_value(const struct ref *r, const struct rivulet_in
 		if (k >= g->ch * g->kh * g->kw || row < 0 || row >= o->rows || col < 0 ||
 		    col >= o->cols)
 			return r->c->l_chan.fill;
-		at = k / (g->kh * g->kw) * s->ch_pitch + row * s->row_pitch + col;
+		at = row * s->row_pitch + (g->pixel ? col * g->pixel : col) +
+		     k / (g->kh * g->kw) * (g->pixel ? 1 : s->ch_pitch);
 	}
 	return (int8_t)(r->mem[l->offset + at] ^ (l->flip ? 0x80 : 0));
 }

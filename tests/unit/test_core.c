@@ -186,7 +186,7 @@ static struct rivulet_decoded gen_load(struct pair *p)
 	    .fill = rig_pick(g, -128, 127));
 	PUT(g, l_gather, .kh = rig_pick(g, 1, 4), .kw = rig_pick(g, 1, 4), .sy = rig_pick(g, 1, 3),
 	    .sx = rig_pick(g, 1, 3), .dy = rig_pick(g, 1, 3), .dx = rig_pick(g, 1, 3),
-	    .ch = rig_pick(g, 1, 4));
+	    .ch = rig_pick(g, 1, 4), .pixel = rig_pick(g, 0, 1) ? 0 : rig_pick(g, 1, 15));
 	PUT(g, l_bounds, .org_y = rig_pick(g, -5, 5), .org_x = rig_pick(g, -5, 5),
 	    .rows = rig_pick(g, 0, 30), .cols = rig_pick(g, 0, 40));
 	return (struct rivulet_decoded){
