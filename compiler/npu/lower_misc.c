@@ -5,43 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The engines' view of a tensor; false when it has none (rank above 4, dimension 0). */
-static bool view_of(const struct rvl_tensor *t, struct rvl_view *v)
-{
-	const int64_t *d = t->shape.dim;
-	int64_t count = rvl_shape_count(&t->shape);
-
-	if (!t->shaped || count <= 0)
-		return false;
-	switch (t->shape.rank) {
-	case 4:
-		*v = (struct rvl_view){ d[0], d[1], d[2], d[3], d[2] * d[3] == 1 };
-		return true;
-	case 3:
-		*v = (struct rvl_view){ 1, d[0], d[1], d[2], d[1] * d[2] == 1 };
-		return true;
-	case 2:
-		*v = (struct rvl_view){ 1, d[1], 1, d[0], true };
-		return true;
-	default:
-		*v = (struct rvl_view){ 1, count, 1, 1, true };
-		return t->shape.rank < 2;
-	}
-}
-
-bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o)
-{
-	struct rvl_as_s8 s8;
-
-	if (!rvl_is_quant8_tensor(t) || !view_of(t, &o->v))
-		return false;
-	s8 = rvl_tensor_as_s8(t);
-	o->zp = s8.zp;
-	o->flip = s8.flip;
-	o->s = NULL;
-	return true;
-}
-
 static struct rvl_layer *new_layer(struct rvl_graph *g, const struct rvl_node *n,
 				   const struct rvl_stage *stage, const char **why)
 {
