@@ -132,6 +132,14 @@ static const char *general(struct rvl_graph *g, const struct rvl_node *n)
 	return n->def->flags & RVL_OP_ELEMENTWISE ? float_operator(g, n) : always_float(g, n);
 }
 
+static const char *repeats_pixels(struct rvl_graph *g, const struct rvl_node *n)
+{
+	struct rvl_repeat rep;
+	const char *why = bytes_in_and_out(g, n);
+
+	return !why && rvl_repeats_pixels(n, &rep) ? NULL : general(g, n);
+}
+
 static const char *bytes_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
 {
 	return rvl_graph_printf(g, "the NPU has no arithmetic of %s; the CPU computes it between bytes",
@@ -199,6 +207,11 @@ static const struct rvl_npu_op npu_GLOBAL_MAX_POOL = {
 	.build = rvl_build_pool, .joins = RVL_JOINS_AS_POOL,
 };
 
+static const struct rvl_npu_op npu_GENERAL = {
+	.condition = { { "repeats the pixels of a quantised image by whole factors up to 32", repeats_pixels } },
+	.build = rvl_build_repeat,
+};
+
 #define COPY(id, layer) static const struct rvl_npu_op npu_##id = { \
 	.condition = { { BYTES } }, .build = layer, \
 }
@@ -228,7 +241,6 @@ CPU_ONLY(AVERAGE_POOL, float_operator);
 CPU_ONLY(GLOBAL_AVERAGE_POOL, float_operator);
 CPU_ONLY(BATCH_NORM, float_operator);
 CPU_ONLY(SOFTMAX, always_float);
-CPU_ONLY(GENERAL, general);
 CPU_ONLY(Q_GENERAL, bytes_on_cpu);
 CPU_ONLY(UNSUPPORTED, always_float);
 CPU_ONLY(CONSTANT, always_float);

@@ -305,6 +305,15 @@ void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const stru
 	rvl_emit_load_rows(s, o, box, addr, box->w);
 }
 
+void rvl_emit_repeat(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		     const struct rvl_repeat *rep, int64_t addr)
+{
+	const struct spread times = { rep->rows, rep->cols, box->w * rep->cols };
+	struct place p = place_of(s, o, box);
+
+	emit_load(s, o, &p, box, times, addr);
+}
+
 void rvl_emit_spread(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		     int64_t addr)
 {

@@ -81,6 +81,19 @@ static struct rvl_box tile_at(const struct plain *p, uint64_t at)
 	return r;
 }
 
+/* The pixels of which the result's rectangle @r consists; tiles begin and end between them. */
+static void load_repeated(struct plain *p, const struct rvl_box *r, int64_t in)
+{
+	const struct rvl_repeat *rep = &p->e.l->rep;
+	struct rvl_box src = *r;
+
+	src.y /= rep->rows;
+	src.h /= rep->rows;
+	src.x /= rep->cols;
+	src.w /= rep->cols;
+	rvl_emit_repeat(p->e.s, &p->e.l->in, &src, rep, in);
+}
+
 /* The rows of the source in the ring; those that begin before its end and go on behind it are before it. */
 static struct rvl_spad in_ring(const struct rvl_ring *r, const struct rvl_box *src)
 {
@@ -103,7 +116,10 @@ static struct rvl_spad take_source(struct plain *p, const struct rvl_box *src)
 	if (l->from)
 		return in_ring(l->from, src);
 	in.addr += p->e.at % t->in_slots * t->in_words;
-	rvl_emit_load(p->e.s, &l->in, src, in.addr);
+	if (l->rep.rows) /* no pool: @src is the result's rectangle */
+		load_repeated(p, src, in.addr);
+	else
+		rvl_emit_load(p->e.s, &l->in, src, in.addr);
 	return in;
 }
 

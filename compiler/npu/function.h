@@ -24,7 +24,24 @@ bool rvl_function_find(struct rvl_tensor *x, uint32_t segment, bool alone, struc
 /** Makes @f the function that node @n alone computes of its first operand. */
 void rvl_function_of(const struct rvl_node *n, struct rvl_function *f);
 
-bool rvl_function_has(const struct rvl_function *f, const struct rvl_node *n);
+static inline bool rvl_function_has(const struct rvl_function *f, const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->node[i] == n)
+			return true;
+	return false;
+}
+
+/** Number of @t among the values of @f: 0 is x, i + 1 the result of node i; -1: it is none of them. */
+static inline int rvl_function_value(const struct rvl_function *f, const struct rvl_tensor *t)
+{
+	if (t == f->x)
+		return 0;
+	for (uint32_t i = 0; i < f->n; i++)
+		if (t == f->node[i]->out[0])
+			return (int)i + 1;
+	return -1;
+}
 
 /** All 256 results of the CPU's kernels, by the byte of @x; 0 or a negative errno. */
 int rvl_function_table(const struct rvl_function *f, uint8_t table[256]);

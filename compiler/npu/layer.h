@@ -9,6 +9,7 @@
 #include "base/math.h"
 #include "graph/graph.h"
 #include "npu/function.h"
+#include "npu/repeat.h"
 #include "rivulet_board.h"
 #include "rivulet_isa.h"
 #include "rivulet_program.h"
@@ -234,6 +235,7 @@ struct rvl_layer {
 	bool has_b;
 	bool spread;  /* B is one value, or one for each channel, written to every pixel */
 	bool swapped; /* A is the node's second operand */
+	struct rvl_repeat rep; /* copies: LOAD writes each pixel so often; rows 0: once */
 	const struct rvl_mode *mode; /* NULL: no product */
 	struct rvl_product p;
 	struct rvl_epilogue e;
@@ -293,6 +295,8 @@ struct rvl_layer *rvl_build_function(struct rvl_graph *g, const struct rvl_funct
 bool rvl_layer_take_table(struct rvl_layer *l, const struct rvl_function *f, const char **why);
 struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				 const char **why);
+struct rvl_layer *rvl_build_repeat(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				   const char **why);
 struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				      const char **why);
 /** Zero point, flip and view of a quantised tensor as operand. */

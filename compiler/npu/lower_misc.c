@@ -291,3 +291,16 @@ struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node
 	l->out.flip = l->in.flip;
 	return l;
 }
+
+/* The result is the operand's image in another size: LOAD does the rest. */
+struct rvl_layer *rvl_build_repeat(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				   const char **why)
+{
+	struct rvl_layer *l = new_layer(g, n, NULL, why);
+
+	(void)values;
+	if (!l || !rvl_repeats_pixels(n, &l->rep))
+		return NULL;
+	l->out.flip = l->in.flip;
+	return l;
+}

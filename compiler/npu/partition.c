@@ -46,7 +46,8 @@ static void place_node(struct partition *p, struct rvl_node *n)
  */
 static bool computes(const struct rvl_node *n)
 {
-	return !n->free && !rvl_op_renames(n->op) && n->op != RVL_OP_TRANSPOSE && n->op != RVL_OP_Q_RESCALE;
+	return !n->free && !rvl_op_renames(n->op) && n->op != RVL_OP_TRANSPOSE && n->op != RVL_OP_Q_RESCALE &&
+	       n->op != RVL_OP_GENERAL;
 }
 
 static uint32_t parity_of(const struct rvl_node *n, enum rvl_place first)

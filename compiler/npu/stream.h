@@ -81,6 +81,9 @@ void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const stru
 void rvl_emit_load_rows(struct rvl_stream *s, const struct rvl_operand *o,
 			const struct rvl_box *box, int64_t addr, int64_t pitch);
 /** One pixel of @o to all of @box's pixels; of a single value, to all channels too. */
+/** The same, each pixel written so often as @rep says; @box is what is read. */
+void rvl_emit_repeat(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		     const struct rvl_repeat *rep, int64_t addr);
 void rvl_emit_spread(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		     int64_t addr);
 void rvl_emit_store(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,

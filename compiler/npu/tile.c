@@ -706,6 +706,8 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 	struct budget u = { .b = b, .l = l, .inp = b->inp_bytes / b->tn };
 	int64_t blocks = rvl_div_up(l->in.v.c, b->tn);
 	int64_t most = l->spread ? MAX_SPREAD : MAX_COUNT;
+	/* Pixels of the operand, each so many of the result: tiles consist of whole ones. */
+	int64_t ry = rvl_max(l->rep.rows, 1), rx = rvl_max(l->rep.cols, 1), w, h;
 	struct rvl_tiling t;
 
 	if (rvl_epilogue_words(l) > b->wgt_bytes / RIVULET_WGT_WORD)
@@ -714,8 +716,10 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 		t = (struct rvl_tiling){ .in_slots = copies,
 					 .out_slots = copies,
 					 .b_slots = l->has_b ? copies : 0 };
-		for (t.tw = rvl_min(l->out.v.w, most); t.tw >= 1; t.tw /= 2) {
-			for (t.th = rvl_min(l->out.v.h, most); t.th >= 1; t.th /= 2) {
+		for (w = rvl_min(l->out.v.w, most) / rx; w >= 1; w /= 2) {
+			t.tw = w * rx;
+			for (h = rvl_min(l->out.v.h, most) / ry; h >= 1; h /= 2) {
+				t.th = h * ry;
 				for (t.og = rvl_min(blocks, MAX_OCB); t.og >= 1; t.og /= 2) {
 					if (plain_fits(&u, &t))
 						goto found;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions of one quantised value. Each is a stage of the layer that makes the value, also where
- * several nodes compute it, and has the bytes of the CPU's operators.
+ * Operators that become parts of layers, with the bytes of the CPU's operators. A function of one
+ * quantised value is a stage of the layer that makes the value, also where several nodes compute it.
+ * Pixels are repeated by LOAD.
  */
 #include <check.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "suite.h"
 #include "unit/onnx_text.h"
 
-#define MOST_BYTES 4096
+#define MOST_BYTES (1 << 17)
 
 struct function {
 	const char *what;
@@ -52,6 +53,8 @@ static const struct function functions[] = {
 #define FUNCTIONS ((int)(sizeof(functions) / sizeof(functions[0])))
 
 static const char *const boards[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256" };
+
+#define BOARDS (sizeof(boards) / sizeof(boards[0]))
 
 struct text {
 	char s[1 << 15];
@@ -135,40 +138,98 @@ static void compile_and_run(const struct text *t, int opset, const struct rivule
 	free(onnx.p);
 }
 
-/* The function on the NPU equals the CPU's operators. Returns the number of layers. */
-static int compare(const struct function *f, const struct rivulet_board *b, const char *type, bool conv)
+/* The model on the NPU equals the CPU's operators. */
+static void compare(const char *what, const struct text *t, int opset, const struct rivulet_board *b,
+		    struct outcome *npu)
 {
-	static struct text t;
-	static struct outcome npu, cpu;
-	uint8_t x[8 * 6 * 6], r[8 * 6 * 6], *in[2] = { x, r };
+	static struct outcome cpu;
+	static uint8_t x[1 << 16], r[1 << 16];
+	uint8_t *const in[2] = { x, r };
 	uint64_t seed = 7;
 
-	write_model(&t, f, type, conv, seed);
 	for (size_t i = 0; i < sizeof(x); i++) {
 		x[i] = (uint8_t)splitmix(&seed);
 		r[i] = (uint8_t)splitmix(&seed);
 	}
-	compile_and_run(&t, f->opset, b, false, in, &npu);
-	compile_and_run(&t, f->opset, b, true, in, &cpu);
-	ck_assert_uint_eq(npu.size, cpu.size);
-	ck_assert_msg(!memcmp(npu.out, cpu.out, cpu.size), "%s of %s on %s differs", f->what, type, b->name);
-	ck_assert_msg(!npu.steps || !conv, "%s of %s: %d steps on the CPU", f->what, type, npu.steps);
-	return npu.layers;
+	compile_and_run(t, opset, b, false, in, npu);
+	compile_and_run(t, opset, b, true, in, &cpu);
+	ck_assert_uint_eq(npu->size, cpu.size);
+	ck_assert_msg(!memcmp(npu->out, cpu.out, cpu.size), "%s on %s differs", what, b->name);
+}
+
+static void load_board(struct rivulet_board *b, size_t i)
+{
+	char why[256];
+
+	ck_assert_msg(!rivulet_board_load(b, boards[i], why, sizeof(why)), "%s", why);
 }
 
 START_TEST(function_joins_the_layer_in_front)
 {
 	const struct function *f = &functions[_i];
+	static struct outcome o;
+	static struct text t;
 	struct rivulet_board b;
-	char why[256];
 
-	for (size_t i = 0; i < sizeof(boards) / sizeof(boards[0]); i++) {
-		ck_assert_msg(!rivulet_board_load(&b, boards[i], why, sizeof(why)), "%s", why);
-		for (int s8 = 0; s8 < 2; s8++) {
-			int layers = compare(f, &b, s8 ? "s8" : "u8", true);
+	for (size_t i = 0; i < BOARDS; i++) {
+		load_board(&b, i);
+		for (int k = 0; k < 4; k++) {
+			bool conv = k < 2;
 
-			ck_assert_msg(layers == f->layers, "%s: %d layers, not %d", f->what, layers, f->layers);
-			compare(f, &b, s8 ? "s8" : "u8", false);
+			write_model(&t, f, k % 2 ? "s8" : "u8", conv, 7);
+			compare(f->what, &t, f->opset, &b, &o);
+			ck_assert_msg(!conv || (o.layers == f->layers && !o.steps),
+				      "%s: %d layers, not %d; %d steps on the CPU", f->what, o.layers,
+				      f->layers, o.steps);
+		}
+	}
+}
+END_TEST
+
+/* ---- pixels ---- */
+
+struct repeat {
+	const char *node; /* from x to y */
+	const char *shape; /* of the input */
+	bool npu;
+};
+
+#define RESIZE "const e f32 0; const k f32 4 1 1 "
+
+static const struct repeat repeats[] = {
+	{ RESIZE "2 2; Resize x e k -> y coordinate_transformation_mode='asymmetric' nearest_mode='floor';", "1,8,7,5", true },
+	{ RESIZE "2 2; Resize x e k -> y;", "1,8,7,5", true },
+	{ RESIZE "3 1; Resize x e k -> y coordinate_transformation_mode='asymmetric' nearest_mode='floor';", "1,20,4,9", true },
+	{ RESIZE "1 4; Resize x e k -> y coordinate_transformation_mode='asymmetric' nearest_mode='floor';", "1,3,5,6", true },
+	{ RESIZE "16 16; Resize x e k -> y coordinate_transformation_mode='asymmetric' nearest_mode='floor';", "1,2,9,7", true },
+	{ RESIZE "2 2; Resize x e k -> y coordinate_transformation_mode='asymmetric' nearest_mode='floor';", "2,17,3,3", true },
+	{ RESIZE "2 2; Resize x e k -> y coordinate_transformation_mode='asymmetric' nearest_mode='floor';", "1,3,90,60", true },
+	{ "const e s64 4 1 6 8 16; Expand x e -> y;", "1,6,1,1", true },
+	{ RESIZE "3 3; Resize x e k -> y coordinate_transformation_mode='align_corners';", "1,8,7,5", false },
+	{ RESIZE "1.5 2; Resize x e k -> y coordinate_transformation_mode='asymmetric' nearest_mode='floor';", "1,8,6,5", false },
+	{ RESIZE "64 1; Resize x e k -> y coordinate_transformation_mode='asymmetric' nearest_mode='floor';", "1,2,2,5", false },
+};
+
+#define REPEATS ((int)(sizeof(repeats) / sizeof(repeats[0])))
+
+/* Between two pools, or at the edge of the model, the operator is a layer that copies. */
+START_TEST(pixels_are_repeated_by_load)
+{
+	const struct repeat *r = &repeats[_i];
+	static struct outcome o;
+	static struct text t;
+	struct rivulet_board b;
+
+	for (size_t i = 0; i < BOARDS; i++) {
+		load_board(&b, i);
+		for (int k = 0; k < 2; k++) {
+			t.n = (size_t)snprintf(t.s, sizeof(t.s), "in i %s %s; out out; %s %s", k ? "s8" : "u8", r->shape,
+					       "MaxPool i -> x kernel_shape=[1,1] pads=[0,0,0,0] strides=[1,1];", r->node);
+			t.n += (size_t)snprintf(t.s + t.n, sizeof(t.s) - t.n,
+						"MaxPool y -> out kernel_shape=[3,3] pads=[1,1,1,1];");
+			compare(r->node, &t, 13, &b, &o);
+			ck_assert_msg((!o.steps && o.layers == 3) == r->npu, "%s of %s: %d layers, %d steps on the CPU",
+				      r->node, r->shape, o.layers, o.steps);
 		}
 	}
 }
@@ -180,5 +241,6 @@ int main(void)
 	TCase *t = add_case(s, "function", 300, NULL, NULL);
 
 	tcase_add_loop_test(t, function_joins_the_layer_in_front, 0, FUNCTIONS);
+	tcase_add_loop_test(t, pixels_are_repeated_by_load, 0, REPEATS);
 	return run_suite(s);
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Operators that repeat each pixel of an image, as nearest interpolation by whole factors does. */
+#ifndef RVL_REPEAT_H
+#define RVL_REPEAT_H
+
+#include "graph/graph.h"
+
+/* What LOAD writes of one pixel: rows and columns, 32 at most. */
+struct rvl_repeat {
+	int64_t rows, cols;
+};
+
+/**
+ * Whether each pixel of the result of @n, an image of 4 dimensions of bytes, is that of the operand
+ * whose indices are those of the result divided by @rep. The operator's own computation decides: it
+ * runs on images whose bytes are the indices of their elements.
+ */
+bool rvl_repeats_pixels(const struct rvl_node *n, struct rvl_repeat *rep);
+
+#endif
