@@ -166,7 +166,7 @@ struct rivulet_explain_row {
 	uint64_t macs;	    /* of the model, padding not counted */
 	uint64_t array_macs; /* that the array makes, padding and zeros included; 0 on the CPU */
 	uint64_t cycles;    /* estimate; by how much the layer delays the end of its segment */
-	uint64_t read_bytes;
+	uint64_t read_bytes; /* on the CPU: those of the operands */
 	uint64_t write_bytes;
 	double utilisation; /* macs / (cycles * peak), 0..1; 0 on the CPU */
 	double gops;	    /* 1e9 operations of the array a second at the highest level: 2 array_macs */

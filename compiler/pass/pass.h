@@ -59,6 +59,14 @@ bool rvl_op_joins(const struct rvl_node *n);
 /** Whether every result is an element of input 0 or the constant *value, which input 2 holds. */
 bool rvl_op_pads(const struct rvl_node *n, float *value);
 
+/**
+ * The pads of a Pad of 4 dimensions, those in front of each axis, then those behind, if they are known
+ * and only those of the pixels are not 0; else NULL. @list: memory for them.
+ */
+const int64_t *rvl_pixel_pads(const struct rvl_node *n, int64_t list[8]);
+/** Adds such pads to those of a convolution. */
+void rvl_add_padding(struct rvl_node *conv, const int64_t *pads);
+
 /** Whether every result is a weighted mean of elements of input 0, the only computed operand. */
 bool rvl_op_blends(const struct rvl_node *n);
 

@@ -17,6 +17,7 @@ const struct rvl_pass rvl_passes[] = {
 	{ "fold-moved", rvl_pass_fold },
 	{ "fuse", rvl_pass_fuse },
 	{ "clean-fused", rvl_pass_clean },
+	{ "fold-pad", rvl_pass_fold_pad },
 	{ "s8-weights", rvl_pass_s8_weights },
 	{ "fold-weights", rvl_pass_fold_weights },
 	{ "clean-weights", rvl_pass_clean },

@@ -33,6 +33,9 @@ int rvl_pass_commute(struct rvl_graph *g, struct rvl_err *err);
  */
 int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err);
 
+/** Makes a Pad of bytes, with the zero point as value, padding of the convolution that reads it. */
+int rvl_pass_fold_pad(struct rvl_graph *g, struct rvl_err *err);
+
 /**
  * Converts uint8 weights, and weights with a zero point, to int8 with zero point 0 where that is
  * exact.

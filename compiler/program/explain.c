@@ -168,14 +168,27 @@ static const char *pitches_text(struct rivulet_explain *e, const struct rvl_node
 	return copy_text(e, text);
 }
 
+static uint64_t bytes_of(struct rvl_tensor *const *t, uint32_t n)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		bytes += t[i] ? (uint64_t)rvl_max(rvl_tensor_bytes(t[i]), 0) : 0;
+	return bytes;
+}
+
 static void cpu_row(struct rivulet_explain *e, const struct rvl_backend *be,
 		    const struct rvl_node *n, uint32_t step)
 {
 	const struct rvl_mode *mode = rvl_mode_of(n);
+	struct rivulet_explain_row *r = &e->rows[e->n_rows];
 	char how[64];
 
 	node_row(e, n, "cpu", n->reason, step);
-	e->rows[e->n_rows - 1].pitches = pitches_text(e, n);
+	r->pitches = pitches_text(e, n);
+	r->macs = rvl_node_macs(n);
+	r->read_bytes = bytes_of(n->in, n->n_in);
+	r->write_bytes = bytes_of(n->out, n->n_out);
 	if (!mode->describe || !be->length[0])
 		return;
 	mode->describe(NULL, how, sizeof(how), be->length[0]);

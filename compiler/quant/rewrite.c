@@ -127,6 +127,7 @@ static int pool_of_whole(struct rvl_graph *g, struct rvl_node *pool, struct rvl_
 }
 
 #define PAD_OPSET 11
+#define MOST_PADDING 255
 
 static int pad_part(struct rvl_graph *g, const int64_t pads[8], struct rvl_tensor *x,
 		    struct rvl_tensor *y, struct rvl_err *err)
@@ -194,21 +195,6 @@ static int pad_of_pool(struct rvl_graph *g, struct rvl_node *pool, struct rvl_er
 
 /* ---- Pad ---- */
 
-/* Pads of a Pad of any opset: those in front of each axis, then those behind. */
-static const int64_t *pads_of(const struct rvl_node *n, int64_t *list)
-{
-	const char *name = n->def->since < 2 ? "paddings" : "pads";
-	struct rvl_call c;
-	const int64_t *v;
-	uint32_t count;
-
-	rvl_node_call(n, &c);
-	if (n->def->since >= 11)
-		return n->n_in < 4 && !rvl_int_input(&c, 1, list, 8, &count) && count == 8 ? list : NULL;
-	v = rvl_attr_ints(&c, name, &count);
-	return count == 8 ? v : NULL;
-}
-
 static bool pads_zeros(const struct rvl_node *n)
 {
 	struct rvl_call c;
@@ -224,8 +210,6 @@ static bool pads_zeros(const struct rvl_node *n)
 	return rvl_attr_is(&c, "mode", "constant") && value == 0;
 }
 
-#define MOST_PADDING 255
-
 /* A Pad of zeros that only a convolution reads is done by the convolution. */
 static int pad_of_conv(struct rvl_graph *g, struct rvl_node *pad, struct rvl_err *err)
 {
@@ -234,14 +218,10 @@ static int pad_of_conv(struct rvl_graph *g, struct rvl_node *pad, struct rvl_err
 	const int64_t *p = NULL;
 
 	if (pads_zeros(pad) && conv && conv->op == RVL_OP_CONV && conv->in[0] == pad->out[0])
-		p = pads_of(pad, list);
-	for (int i = 0; p && i < 8; i++)
-		if (p[i] < 0 || p[i] > (i % 4 < 2 ? 0 : MOST_PADDING))
-			p = NULL;
+		p = rvl_pixel_pads(pad, list);
 	if (!p)
 		return 0;
-	for (int i = 0; i < 4; i++)
-		conv->attr.pad[i] += (int32_t)p[i < 2 ? 2 + i : 4 + i];
+	rvl_add_padding(conv, p);
 	rvl_note_fused(g, conv, pad);
 	return rvl_node_bypass(g, pad, err);
 }

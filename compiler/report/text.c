@@ -22,14 +22,16 @@ static size_t widest(const struct rivulet_explain *e, size_t at, size_t least, s
 	return w > most ? most : w;
 }
 
-/* Cycles, traffic and rates, which only the NPU's rows have. */
+/* Cycles and rates, which only the NPU's rows have, and bytes. */
 static void text_costs(const struct rivulet_explain_row *r, struct rvl_out *o)
 {
 	char c[16], rd[16], wr[16], phys[16] = "-", dense[16] = "-", use[16] = "-";
 
+	rvl_si(r->read_bytes, rd, sizeof(rd));
+	rvl_si(r->write_bytes, wr, sizeof(wr));
 	if (strcmp(r->where, "npu")) {
-		rvl_put(o, " %8s %8s %8s %6s %8s %8s  %-5s", "-", "-", "-", "-", "-", "-",
-			r->bound);
+		rvl_put(o, " %8s %8s %8s %6s %8s %8s  %-5s", "-", r->read_bytes ? rd : "-",
+			r->write_bytes ? wr : "-", "-", "-", "-", r->bound);
 		return;
 	}
 	if (r->macs) {
@@ -37,9 +39,8 @@ static void text_costs(const struct rivulet_explain_row *r, struct rvl_out *o)
 		snprintf(phys, sizeof(phys), "%.2f", r->gops);
 		snprintf(dense, sizeof(dense), "%.2f", r->dense_gops);
 	}
-	rvl_put(o, " %8s %8s %8s %6s %8s %8s  %-5s", rvl_si(r->cycles, c, sizeof(c)),
-		rvl_si(r->read_bytes, rd, sizeof(rd)), rvl_si(r->write_bytes, wr, sizeof(wr)), use,
-		phys, dense, r->bound);
+	rvl_put(o, " %8s %8s %8s %6s %8s %8s  %-5s", rvl_si(r->cycles, c, sizeof(c)), rd,
+		wr, use, phys, dense, r->bound);
 }
 
 static void text_rows(const struct rivulet_explain *e, struct rvl_out *o)

@@ -46,6 +46,9 @@ static const struct function functions[] = {
 	{ "then a pool", "Sigmoid x -> a; [a b] MaxPool b -> y kernel_shape=[2,2] strides=[2,2];", 13, 1 },
 	{ "then an addition", "LeakyRelu x -> a alpha=0.125f; [a b] Add b r -> y;", 13, 1 },
 	{ "silu, then an addition", "Sigmoid x -> a; [a b] Mul x b -> c; [c d] Add r d -> y;", 13, 1 },
+	{ "a pad in front of a convolution",
+	  "const p s64 8 0 0 1 2 0 0 2 1; Pad x p -> a; const v s8 8,8,3,3 9 -7 3 1 -2; const vs f32 - 0.01;"
+	  "const vz s8 - 0; DequantizeLinear v vs vz -> vf; Conv a vf -> y pads=[0,1,0,1];", 13, 2 },
 	{ "two functions of one value", "Sigmoid x -> a; [a b] Tanh x -> c; [c d] MaxPool b -> e kernel_shape=[3,3]"
 	  " pads=[1,1,1,1]; [e f] Add d f -> y;", 13, 3 },
 };
