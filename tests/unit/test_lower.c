@@ -137,6 +137,8 @@ static void check_shares(const struct rivulet_explain *e, const char *what)
 	uint64_t cycles = 0, bytes = 0, macs = 0;
 
 	for (uint32_t i = 0; i < e->n_rows; i++) {
+		if (strcmp(e->rows[i].where, "npu"))
+			continue;
 		cycles += e->rows[i].cycles;
 		bytes += e->rows[i].read_bytes + e->rows[i].write_bytes;
 		macs += e->rows[i].macs;
