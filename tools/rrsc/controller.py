@@ -19,6 +19,7 @@ import torch
 class Settings:
     restarts: int = 5
     evaluations: int = 400      # different points that a restart evaluates
+    refined: float = 0.3        # part of these, for neighbours of its best points after the last update
     batch: int = 10             # maximum of new evaluations per update
     draws: int = 20             # m: points drawn in an update; new ones beyond the batch are not evaluated
     start: int = 100            # points drawn in the first update, before any training
@@ -40,6 +41,8 @@ class Settings:
             raise ValueError("the first update evaluates fewer points than elite")
         if not 0 <= self.floor < 1 or self.rounds <= 0:
             raise ValueError("floor is 0 to 1, rounds above 0")
+        if not 0 <= self.refined < 1:
+            raise ValueError("refined is 0 to 1")
 
     @property
     def updates(self):
@@ -47,7 +50,7 @@ class Settings:
 
     def allowed(self, update):
         """Maximum of points evaluated up to and including an update."""
-        return min(self.evaluations, self.start + self.batch * update)
+        return min(round(self.evaluations * (1 - self.refined)), self.start + self.batch * update)
 
 
 def _generator(*numbers):

@@ -119,6 +119,27 @@ def draw(control, memory):
     control.learn(logs, entropies, torch.tensor(rewards), torch.tensor(known), pulled)
 
 
+def neighbours(space, point):
+    """The points that differ from it in one decision."""
+    for i, options in enumerate(space.options):
+        for choice in range(options):
+            if choice != point[i]:
+                yield point[:i] + (choice,) + point[i + 1:]
+
+
+def refine(memory, search, evaluations):
+    """Spends the remaining evaluations of a search on neighbours of its best points, best point first."""
+    done = set()
+    while len(memory.known[search]) < evaluations:
+        point = next((p for p in memory.best(search, memory.KEPT) if p not in done), None)
+        if point is None:
+            return
+        done.add(point)
+        for other in neighbours(memory.judge.space, point):
+            if other not in memory.known[search] and len(memory.known[search]) < evaluations:
+                memory.evaluate(search, other)
+
+
 def rl(judge, seeds, settings, state=None, stop=None, progress=None):
     """
     The best point of each seed's restarts, or None after `stop` updates.
@@ -142,6 +163,8 @@ def rl(judge, seeds, settings, state=None, stop=None, progress=None):
         file.write(control=control.state(), known=[[judge.space.index(p) for p in k] for k in memory.known])
         if progress:
             progress(control.update, settings.updates, memory)
+    for g in range(len(control.groups)):
+        refine(memory, g, settings.evaluations)
     r = settings.restarts
     return [memory.best_of(range(i * r, (i + 1) * r)) for i in range(len(seeds))]
 

@@ -63,7 +63,7 @@ class ControllersTest(unittest.TestCase):
         self.assertFalse(torch.equal(beside[:2], beside[2:]))
 
     def test_settings_that_make_no_sense(self):
-        for bad in ({"restarts": 0}, {"floor": 1.0}, {"elite": 101}, {"rounds": 0.0}):
+        for bad in ({"restarts": 0}, {"floor": 1.0}, {"elite": 101}, {"rounds": 0.0}, {"refined": 1.0}):
             with self.assertRaises(ValueError):
                 Settings(**bad)
 
@@ -83,7 +83,23 @@ class SearchTest(unittest.TestCase):
 
         search.rl(judge_of(), [1, 2], SHORT, progress=progress)
         self.assertEqual(len(most), SHORT.updates)
-        self.assertLessEqual(max(most[-1]), 60)
+        self.assertLessEqual(max(most[-1]), 42)      # the rest is for neighbours
+
+    def test_neighbours_differ_in_one_decision(self):
+        around = list(search.neighbours(MLP, (0,) * len(MLP.options)))
+        self.assertEqual(len(around), sum(MLP.options) - len(MLP.options))
+        self.assertEqual(len(set(around)), len(around))
+        for point in around:
+            self.assertEqual(sum(map(bool, point)), 1)
+
+    def test_neighbours_lead_to_the_best_point(self):
+        judge = judge_of()
+        memory, best = search.Memory(judge, 1), reward.exhaustive(judge)[0]
+        beside = next(p for p in search.neighbours(MLP, best) if judge.of(p).rank < judge.of(best).rank)
+        memory.evaluate(0, beside)
+        search.refine(memory, 0, 200)
+        self.assertEqual(len(memory.known[0]), 200)
+        self.assertEqual(memory.best_of([0]), best)
 
     def test_cut_off_anywhere_it_finds_the_same(self):
         judge = judge_of()
