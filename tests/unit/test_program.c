@@ -289,6 +289,7 @@ END_TEST
 /* A long chain reuses its memory, because two values are live at a time, not twelve. */
 START_TEST(arena_is_reused)
 {
+	struct rivulet_compile_options apart = { .no_cascade = true };
 	struct qg_conv c = {
 		.m = 16, .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_S8, .wscale = 0.01f,
 		.yscale = 0.1f,
@@ -305,7 +306,7 @@ START_TEST(arena_is_reused)
 		t = qg_conv(&q, NULL, t, &c);
 	qg_output(&q, t);
 	ck_assert_msg(!q.rc, "%s", q.err.msg);
-	ck_assert_msg(!rvl_compile_graph(q.g, &board, NULL, &program, NULL, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_compile_graph(q.g, &board, &apart, &program, NULL, &err), "%s", err.msg);
 	ck_assert_uint_eq(((const struct rivulet_program *)program.data)->arena_size,
 			  2 * 16 * 32 * 32);
 	rivulet_blob_free(&program);
