@@ -31,40 +31,69 @@ void rivulet_lanes_of(const struct rivulet_board *b, const struct rivulet_insn_c
 		l->tap[t].pass = used[l->tap[t].lane]++ % l->passes;
 }
 
-/* Taps of a pass, and the cycles of a pixel in it. */
-struct pass {
-	uint32_t taps, cycles;
-	uint8_t bank[LANES_MOST]; /* turns at each bank */
+/* The taps pass by pass: kernel row, and bank of the column in a row that begins in bank 0. */
+struct order {
+	uint16_t first[RIVULET_LANES_TAPS + 1]; /* of each pass */
+	uint8_t ky[RIVULET_LANES_TAPS], bank[RIVULET_LANES_TAPS];
 };
 
-/* Counts the turns of result row @y in all passes. */
-static void count_row(const struct rivulet_board *b, const struct rivulet_lanes *l,
-		      const struct rivulet_insn_c_kernel *k, const struct rivulet_insn_c_input *in,
-		      int64_t y, uint32_t pass, struct pass *p)
+static void order_taps(const struct rivulet_board *b, const struct rivulet_lanes *l,
+		       const struct rivulet_insn_c_kernel *k, struct order *o)
 {
-	*p = (struct pass){ .cycles = 1 };
-	for (uint32_t t = 0; t < l->taps; t++) {
-		int64_t row = y * k->sy + t / k->kw * k->dy + k->org_y;
-		int64_t col = t % k->kw * k->dx, bank;
+	uint16_t at[RIVULET_LANES_TAPS + 1] = { 0 };
 
-		if (l->tap[t].pass != pass || row < 0 || row >= in->rows)
-			continue;
-		if (in->wrap)
-			row = (in->phase + row) % in->wrap;
-		bank = (row * in->row_pitch + col) % b->dn;
-		p->taps++;
-		if (++p->bank[bank] > p->cycles)
-			p->cycles = p->bank[bank];
+	for (uint32_t t = 0; t < l->taps; t++)
+		at[l->tap[t].pass + 1]++;
+	for (uint32_t i = 0; i < l->passes; i++) {
+		at[i + 1] += at[i];
+		o->first[i] = at[i];
+	}
+	o->first[l->passes] = l->taps;
+	for (uint32_t t = 0; t < l->taps; t++) {
+		uint16_t n = at[l->tap[t].pass]++;
+
+		o->ky[n] = t / k->kw;
+		o->bank[n] = t % k->kw * k->dx % b->dn;
 	}
 }
 
-static uint32_t taps_of(const struct rivulet_lanes *l, uint32_t pass)
-{
-	uint32_t n = 0;
+#define OUTSIDE (-1)
 
-	for (uint32_t t = 0; t < l->taps; t++)
-		n += l->tap[t].pass == pass;
-	return n;
+/* The banks in which the rows of the taps of result row @y begin. */
+static void row_banks(const struct rivulet_board *b, const struct rivulet_insn_c_kernel *k,
+		      const struct rivulet_insn_c_input *in, int64_t y, int8_t *bank)
+{
+	for (int64_t ky = 0; ky < k->kh; ky++) {
+		int64_t row = y * k->sy + ky * k->dy + k->org_y;
+
+		bank[ky] = OUTSIDE;
+		if (row < 0 || row >= in->rows)
+			continue;
+		if (in->wrap)
+			row = (in->phase + row) % in->wrap;
+		bank[ky] = row * in->row_pitch % b->dn;
+	}
+}
+
+/* Adds the cycles of a pixel in pass @i. */
+static void add_pass(const struct rivulet_board *b, const struct order *o, const int8_t *row,
+		     uint32_t i, struct rivulet_lanes_time *time)
+{
+	uint8_t turns[LANES_MOST] = { 0 };
+	uint32_t taps = 0, cycles = 1;
+
+	for (uint32_t n = o->first[i]; n < o->first[i + 1]; n++) {
+		uint32_t bank = row[o->ky[n]] + o->bank[n];
+
+		if (row[o->ky[n]] == OUTSIDE)
+			continue;
+		bank -= bank < b->dn ? 0 : b->dn;
+		taps++;
+		if (++turns[bank] > cycles)
+			cycles = turns[bank];
+	}
+	time->cycles += cycles;
+	time->full += taps == cycles * b->dn ? cycles : 0;
 }
 
 struct rivulet_lanes_time rivulet_lanes_time(const struct rivulet_board *b,
@@ -75,16 +104,18 @@ struct rivulet_lanes_time rivulet_lanes_time(const struct rivulet_board *b,
 	bool clear = in->row_pitch % b->dn == RIVULET_LANES_SKEW % b->dn &&
 		     !(in->wrap * in->row_pitch % b->dn);
 	struct rivulet_lanes_time time = { 0, 0 };
+	struct order o;
+	int8_t bank[31];
 
-	for (uint32_t i = 0; i < l->passes; i++) {
-		struct pass p = { taps_of(l, i), 1, { 0 } };
-
-		for (int64_t y = 0; y < (clear ? 1 : rows); y++) {
-			if (!clear)
-				count_row(b, l, k, in, y, i, &p);
-			time.cycles += p.cycles * (clear ? rows : 1);
-			time.full += p.taps == p.cycles * b->dn ? p.cycles * (clear ? rows : 1) : 0;
-		}
+	order_taps(b, l, k, &o);
+	for (uint32_t i = 0; clear && i < l->passes; i++) {
+		time.cycles += rows;
+		time.full += o.first[i + 1] - o.first[i] == (int)b->dn ? rows : 0;
+	}
+	for (int64_t y = 0; !clear && y < rows; y++) {
+		row_banks(b, k, in, y, bank);
+		for (uint32_t i = 0; i < l->passes; i++)
+			add_pass(b, &o, bank, i, &time);
 	}
 	return time;
 }

@@ -604,6 +604,26 @@ START_TEST(abort_long_instruction)
 }
 END_TEST
 
+/* The time of an instruction is known before it runs, in some microseconds. */
+START_TEST(cost_of_many_passes)
+{
+	struct timespec from, to;
+
+	PUT(&rig, c_kernel, .kh = 31, .kw = 31, .sy = 1, .sx = 1, .dy = 16, .dx = 16);
+	PUT(&rig, c_input, .rows = 65535, .cols = 65535);
+	PUT(&rig, conv, .mode = RIVULET_MODE_TAPS, .rows = 4095, .cols = 1, .icb = 1, .ocb = 1);
+	rig_end(&rig);
+	rig.job.variant = (struct rivulet_variant){ .length = rig.count * 16 };
+	rvl_core_begin(rig.core, &rig.job);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+	ck_assert(!rvl_core_go(rig.core, true, &rig.status));
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
+	ck_assert_msg((to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000 < 500,
+		      "%ld s", to.tv_sec - from.tv_sec);
+	rvl_core_go(rig.core, false, &rig.status);
+}
+END_TEST
+
 /* ---- random streams ---- */
 
 #define STREAMS 100000
@@ -774,6 +794,7 @@ static void add_faults(TCase *t)
 	tcase_add_test(t, prof_is_checked_too);
 	tcase_add_test(t, clear_leaves_nothing);
 	tcase_add_loop_test(t, abort_long_instruction, 0, 2);
+	tcase_add_test(t, cost_of_many_passes);
 }
 
 int main(void)
