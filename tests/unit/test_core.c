@@ -490,9 +490,10 @@ static void footprint_case(struct pair *p, const struct rivulet_decoded *d)
 }
 
 static struct rivulet_decoded gen_sparse(struct pair *p);
+static struct rivulet_decoded gen_taps(struct pair *p);
 
 static struct rivulet_decoded (*const gens[])(struct pair *) = { gen_load, gen_store, gen_conv,
-								 gen_sparse, gen_alu };
+								 gen_sparse, gen_taps, gen_alu };
 
 #define GENS (sizeof(gens) / sizeof(gens[0]))
 
