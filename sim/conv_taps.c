@@ -93,7 +93,7 @@ static void add_row(const struct taps *t, int64_t base, int64_t y, uint32_t *acc
 }
 
 /* One row of results. Rows may share words of ACC, so that each is complete before the next. */
-static void output_row(struct taps *t, int64_t o, int64_t y)
+static int output_row(struct taps *t, int64_t o, int64_t y)
 {
 	const struct rivulet_insn_c_out *out = &t->cfg->c_out;
 	int64_t base = t->v->inp + o * out->inp_oc_pitch;
@@ -104,26 +104,27 @@ static void output_row(struct taps *t, int64_t o, int64_t y)
 	if (!t->v->keep)
 		memset(acc, 0, t->v->cols * tm * sizeof(*acc));
 	for (int64_t i = 0; i < t->v->icb; i++) {
+		if (rvl_core_aborted(t->c))
+			return RVL_ABORTED;
 		if (!y || t->v->icb > 1)
 			take_weights(t, o, i);
 		add_row(t, base + i * t->cfg->c_input.blk_pitch, y, acc);
 	}
+	return 0;
 }
 
 int rvl_conv_taps(struct rvl_core *c, const struct rivulet_config *cfg,
 		  const struct rivulet_insn_conv *v)
 {
 	struct taps t = { .c = c, .cfg = cfg, .v = v };
+	int r = 0;
 
 	rivulet_lanes_of(c->board, &cfg->c_kernel, &t.lanes);
 	memset(t.pad, cfg->c_pad.value, sizeof(t.pad));
-	for (int64_t o = 0; o < v->ocb; o++) {
+	for (int64_t o = 0; !r && o < v->ocb; o++) {
 		take_channels(&t, o);
-		for (int64_t y = 0; y < v->rows; y++) {
-			if (rvl_core_aborted(c))
-				return RVL_ABORTED;
-			output_row(&t, o, y);
-		}
+		for (int64_t y = 0; !r && y < v->rows; y++)
+			r = output_row(&t, o, y);
 	}
-	return 0;
+	return r;
 }
