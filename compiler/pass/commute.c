@@ -45,6 +45,14 @@ static int pad_with_byte(struct rvl_graph *g, struct rvl_node *pad, float value,
 	return rc;
 }
 
+/* A Pad that adds copies of elements needs no value, which would not be of the type of bytes. */
+static int drop_value(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
+{
+	if (n->op != RVL_OP_GENERAL || !(n->def->flags & RVL_OP_PADS) || n->n_in < 3)
+		return 0;
+	return rvl_node_set_in(g, n, 2, NULL, err);
+}
+
 /* Whether a byte stands for exactly this value. */
 static bool has_byte(float value, const struct rvl_node *dq)
 {
@@ -88,7 +96,7 @@ static int push_down(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *er
 	    dq->in[0]->type == RVL_TYPE_S32 || !moved_axis(dq, n, &axis) ||
 	    (pads && !has_byte(value, dq)))
 		return 0;
-	rc = pads ? pad_with_byte(g, n, value, dq, dq->in[0]->type, err) : 0;
+	rc = pads ? pad_with_byte(g, n, value, dq, dq->in[0]->type, err) : drop_value(g, n, err);
 	if (!rc)
 		rc = rvl_node_set_in(g, n, 0, dq->in[0], err);
 	for (uint32_t k = 0; k < n->n_out && !rc; k++)
@@ -119,7 +127,7 @@ static int pull_up(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
 	    (moves && x->producer->op == RVL_OP_DEQUANTIZE) || x->type != RVL_TYPE_F32)
 		return 0;
 	y = q->out[0];
-	rc = pads ? pad_with_byte(g, n, value, q, y->type, err) : 0;
+	rc = pads ? pad_with_byte(g, n, value, q, y->type, err) : drop_value(g, n, err);
 	if (!rc)
 		rc = rvl_tensor_like(g, x, &bytes, err);
 	if (!rc)
