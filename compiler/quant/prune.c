@@ -149,6 +149,14 @@ static double count_of(const struct weights *w)
 	return (double)(w->rows * w->channels * w->taps);
 }
 
+/* How many weights a layer keeps if each run keeps @kept; a run of fewer channels keeps them all. */
+static double keeps(const struct weights *w, double kept)
+{
+	double whole = (double)(w->channels / RUN), rest = (double)(w->channels % RUN);
+
+	return (double)(w->rows * w->taps) * (whole * kept + fmin(rest, kept));
+}
+
 /* The share of a layer's energy that its next smaller number of weights gives up. */
 static double loss(const struct weights *w, uint32_t from, uint32_t to)
 {
@@ -180,7 +188,7 @@ static struct weights *cheapest(const struct pruning *p)
 
 		if (kept <= 1)
 			continue;
-		price = loss(w, kept, next) / ((double)(kept - next) * count_of(w));
+		price = loss(w, kept, next) / (keeps(w, kept) - keeps(w, next) + 1e-9);
 		if (price < least) {
 			least = price;
 			best = w;
@@ -200,7 +208,7 @@ static void share_out(struct pruning *p, double sparsity)
 	while (kept > all * (1 - sparsity / 100) && (w = cheapest(p))) {
 		uint32_t next = next_below((uint32_t)w->kept);
 
-		kept -= (w->kept - next) / RUN * count_of(w);
+		kept -= keeps(w, w->kept) - keeps(w, next);
 		w->kept = next;
 	}
 }
