@@ -189,6 +189,27 @@ START_TEST(function_joins_the_layer_in_front)
 }
 END_TEST
 
+/* A Pad that copies elements computes on bytes, although its value, which it does not use, is a float. */
+START_TEST(pad_that_copies_ignores_its_value)
+{
+	static const char *const modes[] = { "edge", "reflect" };
+	static struct outcome o;
+	static struct text t;
+	struct rivulet_board b;
+	struct function pad = { .what = "pad", .opset = 13 };
+	char nodes[128];
+
+	load_board(&b, 0);
+	for (int k = 0; k < 4; k++) {
+		snprintf(nodes, sizeof(nodes), "const p s64 8 0 0 1 2 0 0 2 1; const v f32 - 0; Pad x p v -> y mode='%s';",
+			 modes[k / 2]);
+		pad.nodes = nodes;
+		write_model(&t, &pad, k % 2 ? "s8" : "u8", false, 7);
+		compare(pad.what, &t, pad.opset, &b, &o);
+	}
+}
+END_TEST
+
 /* ---- pixels ---- */
 
 struct repeat {
@@ -244,6 +265,7 @@ int main(void)
 	TCase *t = add_case(s, "function", 300, NULL, NULL);
 
 	tcase_add_loop_test(t, function_joins_the_layer_in_front, 0, FUNCTIONS);
+	tcase_add_test(t, pad_that_copies_ignores_its_value);
 	tcase_add_loop_test(t, pixels_are_repeated_by_load, 0, REPEATS);
 	return run_suite(s);
 }
