@@ -102,11 +102,12 @@ void rvl_note_form(struct rvl_layer *l);
 #define RVL_TOO_LONG UINT64_MAX
 int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
 		    struct rivulet_explain_segment *seg);
-/** Decides which values stay in INP between two layers; after rvl_choose_layers(). */
+/**
+ * Decides which values stay in INP between two layers, and which layers' first weights are loaded
+ * ahead; after rvl_choose_layers().
+ */
 int rvl_cascade(struct rvl_backend *be);
-/** Decides which layers' first weights are loaded ahead; after rvl_cascade(). */
-int rvl_prefetch(struct rvl_backend *be);
-/** The same for the @n layers of a step, if the options allow it. */
+/** Decides whose first weights of the @n layers of a step load ahead, if the options allow it. */
 int rvl_prefetch_layers(struct rvl_backend *be, struct rvl_layer **l, uint32_t n);
 /** Slots, stores and products of the NPU steps; once rvl_cascade() has decided. */
 void rvl_steps_sum(struct rvl_backend *be);

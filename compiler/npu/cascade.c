@@ -277,7 +277,7 @@ static int time_step(struct rvl_backend *be, struct rvl_layer **l, uint32_t n,
 	return rc ? rc : rvl_time_layers(be, l, n, seg);
 }
 
-/* Without a cascade the layers are as they were. */
+/* Without a cascade the layers are as they were. Their weights load ahead as they were timed. */
 static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 			const struct rvl_layer *before, uint32_t taken)
 {
@@ -316,8 +316,9 @@ static int cascade_step(struct rvl_backend *be, struct rvl_bstep *step)
 		before[i] = *l[i];
 	if (!rc)
 		rc = chains_of(be, step, &taken);
-	if (!rc && taken)
-		rc = compare_step(be, step, before, taken);
+	if (!rc)
+		rc = taken ? compare_step(be, step, before, taken) :
+			     rvl_prefetch_layers(be, l, step->layers);
 	free(before);
 	return rc;
 }
@@ -335,14 +336,17 @@ static void note_layers(struct rvl_backend *be)
 
 int rvl_cascade(struct rvl_backend *be)
 {
+	/* With stochastic layers there is no cascade, for the reason that rvl_choose_layers() has. */
+	bool may = !be->opt->no_cascade && !be->opt->stochastic && be->board;
 	int rc = 0;
 
-	/* With stochastic layers there is no cascade, for the reason that rvl_choose_layers() has. */
-	if (be->opt->no_cascade || be->opt->stochastic || !be->board)
-		return 0;
-	for (uint32_t i = 0; i < be->n_steps && !rc; i++)
-		if (be->step[i].npu)
-			rc = cascade_step(be, &be->step[i]);
+	for (uint32_t i = 0; i < be->n_steps && !rc; i++) {
+		struct rvl_bstep *step = &be->step[i];
+
+		if (step->npu)
+			rc = may ? cascade_step(be, step) :
+				   rvl_prefetch_layers(be, be->layer + step->layer0, step->layers);
+	}
 	if (!rc)
 		note_layers(be);
 	return rc;

@@ -99,16 +99,3 @@ int rvl_prefetch_layers(struct rvl_backend *be, struct rvl_layer **l, uint32_t n
 	}
 	return rc || !any ? rc : compare_step(be, l, n);
 }
-
-int rvl_prefetch(struct rvl_backend *be)
-{
-	int rc = 0;
-
-	for (uint32_t i = 0; i < be->n_steps && !rc; i++) {
-		const struct rvl_bstep *s = &be->step[i];
-
-		if (s->npu)
-			rc = rvl_prefetch_layers(be, be->layer + s->layer0, s->layers);
-	}
-	return rc;
-}

@@ -156,8 +156,6 @@ static int back(struct rvl_backend *be, const void *onnx, size_t size, struct ri
 	if (!rc)
 		rc = rvl_cascade(be);
 	if (!rc)
-		rc = rvl_prefetch(be);
-	if (!rc)
 		rvl_steps_sum(be);
 	if (!rc)
 		rc = rvl_memplan(be);
