@@ -27,7 +27,7 @@ static void config_requantise(struct rvl_stream *s, const struct rvl_layer *l, i
 	struct rivulet_decoded rq = { .a_rq = { .zp = l->e.rq_zp,
 						.lo = l->e.rq_lo,
 						.hi = l->e.rq_hi,
-						.length = mode->rescale(s->length) } };
+						.length = mode->rescale ? mode->rescale(s->length) : 0 } };
 
 	(void)wgt;
 	rvl_emit_cfg(s, RIVULET_FORM_a_rq, &rq);

@@ -130,12 +130,12 @@ struct rvl_mode {
 	/** Writes one block into zeroed memory; of nests with lane_words, all taps of it. */
 	void (*pack)(const struct rivulet_board *b, const struct rvl_layer *l,
 		     const struct rvl_block *k, int8_t *out);
-	/** Bias of each output channel as the ALU adds it. */
+	/** Bias of each output channel as the ALU adds it; NULL: that of the layer. */
 	const int32_t *(*bias)(const struct rvl_layer *l);
 	/** Completes the CONV of a chunk, and writes the configuration that only this mode reads. */
 	void (*emit)(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_ocgroup *g,
 		     const struct rvl_chunk *k, struct rivulet_insn_conv *conv);
-	/** Length for A_RQ in a variant of @length. */
+	/** Length for A_RQ in a variant of @length; NULL: 0, as products are not counted by bits. */
 	uint32_t (*rescale)(uint32_t length);
 	/** Makes the CPU's operator compute in this mode; NULL where it does anyway. */
 	void (*reference)(struct rvl_kernel_desc *d, uint32_t length);

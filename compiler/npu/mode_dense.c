@@ -75,11 +75,6 @@ void rvl_dense_pack(const struct rivulet_board *b, const struct rvl_layer *l,
 		pack_row(l, k, m, k->ib * b->tn, b->tn, out + (m - m0) * b->tn);
 }
 
-static const int32_t *bias(const struct rvl_layer *l)
-{
-	return l->p.bias;
-}
-
 static void emit(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_ocgroup *g,
 		 const struct rvl_chunk *k, struct rivulet_insn_conv *conv)
 {
@@ -88,12 +83,6 @@ static void emit(struct rvl_stream *s, const struct rvl_layer *l, const struct r
 	(void)g;
 	(void)k;
 	conv->mode = RIVULET_MODE_DENSE;
-}
-
-static uint32_t rescale(uint32_t length)
-{
-	(void)length;
-	return 0;
 }
 
 const struct rvl_mode rvl_mode_dense = {
@@ -106,7 +95,5 @@ const struct rvl_mode rvl_mode_dense = {
 	.energy = rivulet_dense_fj,
 	.cycles = cycles,
 	.pack = rvl_dense_pack,
-	.bias = bias,
 	.emit = emit,
-	.rescale = rescale,
 };

@@ -100,11 +100,6 @@ static void pack(const struct rivulet_board *b, const struct rvl_layer *l,
 	}
 }
 
-static const int32_t *bias(const struct rvl_layer *l)
-{
-	return l->p.bias;
-}
-
 static void emit(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_ocgroup *g,
 		 const struct rvl_chunk *k, struct rivulet_insn_conv *conv)
 {
@@ -116,12 +111,6 @@ static void emit(struct rvl_stream *s, const struct rvl_layer *l, const struct r
 	(void)k;
 	rvl_emit_cfg(s, RIVULET_FORM_c_mode, &mode);
 	conv->mode = RIVULET_MODE_TAPS;
-}
-
-static uint32_t rescale(uint32_t length)
-{
-	(void)length;
-	return 0;
 }
 
 static void describe(const struct rvl_layer *l, char *text, size_t size, uint32_t length)
@@ -144,8 +133,6 @@ const struct rvl_mode rvl_mode_taps = {
 	.energy = energy,
 	.cycles = cycles,
 	.pack = pack,
-	.bias = bias,
 	.emit = emit,
-	.rescale = rescale,
 	.describe = describe,
 };

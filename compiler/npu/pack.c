@@ -119,7 +119,7 @@ static void pack_params(const struct rvl_backend *be, const struct rvl_layer *l,
 
 		if (!rvl_mode_used(be, l, mode[i]))
 			continue;
-		bias = mode[i]->bias(l);
+		bias = mode[i]->bias ? mode[i]->bias(l) : l->p.bias;
 		p = file + l->p.prm_off[mode[i]->isa];
 		for (int64_t m = 0; m < l->p.m; m++) {
 			memcpy(p + m * 8, &bias[m], 4);

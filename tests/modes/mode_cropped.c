@@ -95,11 +95,6 @@ static void pack(const struct rivulet_board *b, const struct rvl_layer *l,
 	}
 }
 
-static const int32_t *bias(const struct rvl_layer *l)
-{
-	return l->p.bias;
-}
-
 static void emit(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_ocgroup *g,
 		 const struct rvl_chunk *k, struct rivulet_insn_conv *conv)
 {
@@ -108,12 +103,6 @@ static void emit(struct rvl_stream *s, const struct rvl_layer *l, const struct r
 	(void)g;
 	(void)k;
 	conv->mode = RIVULET_MODE_DENSE;
-}
-
-static uint32_t rescale(uint32_t length)
-{
-	(void)length;
-	return 0;
 }
 
 static void describe(const struct rvl_layer *l, char *text, size_t size, uint32_t length)
@@ -133,8 +122,6 @@ const struct rvl_mode rvl_mode_cropped = {
 	.energy = rivulet_dense_fj,
 	.cycles = cycles,
 	.pack = pack,
-	.bias = bias,
 	.emit = emit,
-	.rescale = rescale,
 	.describe = describe,
 };
