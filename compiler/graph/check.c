@@ -305,18 +305,13 @@ static int clone_tensors(const struct rvl_graph *g, struct rvl_graph *c, struct 
 static int clone_node(const struct rvl_node *n, struct rvl_graph *c, struct rvl_err *err)
 {
 	struct rvl_node *copy;
-	int rc = rvl_node_new(c, n->op, n->name, &copy, err);
+	int rc = rvl_node_like(c, n, n->name, &copy, err);
 
 	if (rc)
 		return rc;
-	copy->op_type = n->op_type;
-	copy->attr = n->attr;
-	copy->def = n->def;
-	copy->value = n->value;
 	copy->place = n->place;
 	copy->segment = n->segment;
 	copy->reason = n->reason;
-	copy->fused = n->fused;
 	for (uint32_t i = 0; i < n->n_in && !rc; i++)
 		if (n->in[i])
 			rc = rvl_node_set_in(c, copy, i, c->tensors[n->in[i]->id], err);

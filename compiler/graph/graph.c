@@ -297,6 +297,21 @@ int rvl_node_new(struct rvl_graph *g, enum rvl_op op, const char *name, struct r
 	return 0;
 }
 
+int rvl_node_like(struct rvl_graph *g, const struct rvl_node *n, const char *name,
+		  struct rvl_node **out, struct rvl_err *err)
+{
+	int rc = rvl_node_new(g, n->op, name, out, err);
+
+	if (rc)
+		return rc;
+	(*out)->op_type = n->op_type;
+	(*out)->attr = n->attr;
+	(*out)->def = n->def;
+	(*out)->value = n->value;
+	(*out)->fused = n->fused;
+	return 0;
+}
+
 int rvl_node_general(struct rvl_graph *g, const struct rvl_op_def *def,
 		     const struct rvl_attr_value *value, const char *name, struct rvl_node **out,
 		     struct rvl_err *err)

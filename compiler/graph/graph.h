@@ -230,6 +230,9 @@ int rvl_tensor_set_quant(struct rvl_graph *g, struct rvl_tensor *t, uint32_t n, 
  */
 int rvl_node_new(struct rvl_graph *g, enum rvl_op op, const char *name, struct rvl_node **out,
 		 struct rvl_err *err);
+/** A new node that computes as @n, with its attributes; inputs and outputs are absent. */
+int rvl_node_like(struct rvl_graph *g, const struct rvl_node *n, const char *name,
+		  struct rvl_node **out, struct rvl_err *err);
 
 /**
  * A new node of RVL_OP_GENERAL. @value: rvl_op_attrs(@def) attributes, which must live as long as

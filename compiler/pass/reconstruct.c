@@ -182,15 +182,8 @@ static int merge_equal(struct result *r)
 static int copy_maker(struct result *r, const struct rvl_node *n, struct rvl_tensor *y)
 {
 	struct rvl_node *copy;
-	int rc = rvl_node_new(r->g, n->op, NULL, &copy, r->err);
+	int rc = rvl_node_like(r->g, n, NULL, &copy, r->err);
 
-	if (rc)
-		return rc;
-	copy->op_type = n->op_type;
-	copy->attr = n->attr;
-	copy->def = n->def;
-	copy->value = n->value;
-	copy->fused = n->fused;
 	for (uint32_t i = 0; i < n->n_in && !rc; i++)
 		if (n->in[i])
 			rc = rvl_node_set_in(r->g, copy, i, n->in[i], r->err);
