@@ -3,6 +3,7 @@
  * Where a model runs, behind one interface: locally, where this process compiles and the runtime
  * drives a node or the linked device model, or in the daemon, which compiles, schedules and runs.
  */
+#include <endian.h>
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "rivulet_isa.h"
 #include "rivulet_kernels.h"
 #include "rivulet_ops.h"
 #include "rivulet_runtime.h"
@@ -661,6 +663,33 @@ void rvl_engine_randomise(struct rvl_engine *e, uint32_t instance, uint64_t seed
 const struct rivulet_exec *rvl_engine_exec(const struct rvl_engine *e, uint32_t instance)
 {
 	return e->inst[instance].exec;
+}
+
+static int by_queue_and_start(const void *a, const void *b)
+{
+	const struct rivulet_prof *x = a, *y = b;
+	uint32_t p = le32toh(x->queue), q = le32toh(y->queue);
+	uint64_t s = le64toh(x->start), t = le64toh(y->start);
+
+	return p != q ? (p < q ? -1 : 1) : s < t ? -1 : s > t;
+}
+
+int rvl_prof_of_step(const struct rivulet_exec *x, uint32_t step, struct rivulet_prof **out, size_t *n)
+{
+	size_t room;
+	const struct rivulet_prof *from = rivulet_exec_prof(x, step, &room);
+
+	*n = 0;
+	*out = from ? calloc(room + 1, sizeof(**out)) : NULL;
+	if (!from)
+		return 0;
+	if (!*out)
+		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
+	for (size_t i = 0; i < room; i++)
+		if (from[i].end)
+			(*out)[(*n)++] = from[i];
+	qsort(*out, *n, sizeof(**out), by_queue_and_start);
+	return 0;
 }
 
 bool rvl_engine_is_sim(const struct rvl_engine *e)

@@ -16,6 +16,7 @@
 
 struct rvl_engine;
 struct json_object;
+struct rivulet_prof;
 
 /** struct rvl_run_stats - of one run, whatever ran it */
 struct rvl_run_stats {
@@ -80,6 +81,11 @@ int rvl_engine_set_level(struct rvl_engine *e, uint32_t level);
 void rvl_engine_randomise(struct rvl_engine *e, uint32_t instance, uint64_t seed);
 /** rvl_engine_exec() - the runtime's instance, for its reports; NULL with the daemon */
 const struct rivulet_exec *rvl_engine_exec(const struct rvl_engine *e, uint32_t instance);
+/**
+ * rvl_prof_of_step() - the PROF records that a step of the last run wrote, by queue and start
+ * @out: the caller's to free; NULL if the step writes none. 0 or an enum rvl_exit
+ */
+int rvl_prof_of_step(const struct rivulet_exec *x, uint32_t step, struct rivulet_prof **out, size_t *n);
 bool rvl_engine_is_sim(const struct rvl_engine *e);
 /**
  * rvl_engine_monitor() - count NPU jobs that start from now on; a node's only. 0 or an enum

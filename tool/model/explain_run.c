@@ -13,14 +13,6 @@
 
 #define SEED 1
 
-static int by_start(const void *a, const void *b)
-{
-	const struct rivulet_prof *x = a, *y = b;
-	uint64_t s = le64toh(x->start), t = le64toh(y->start);
-
-	return s < t ? -1 : s > t;
-}
-
 /* Row of layer @layer, counted over all NPU steps; of a program the row of step @step. */
 static uint32_t row_of(const struct rivulet_explain *e, uint32_t step, uint32_t layer)
 {
@@ -58,19 +50,12 @@ static int add_records(struct rivulet_explain *e, uint32_t step, const struct ri
 static int add_step(const struct rivulet_exec *x, uint32_t step, struct rivulet_explain *e, struct rvl_bytes *spans)
 {
 	uint64_t cycles = rivulet_exec_step(x, step)->status.cycles;
-	size_t room, n = 0;
-	const struct rivulet_prof *from = rivulet_exec_prof(x, step, &room);
-	struct rivulet_prof *r = from ? calloc(room + 1, sizeof(*r)) : NULL;
-	int rc;
+	struct rivulet_prof *r;
+	size_t n;
+	int rc = rvl_prof_of_step(x, step, &r, &n);
 
-	if (!from)
-		return 0;
-	if (!r)
-		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	for (size_t i = 0; i < room; i++)
-		if (from[i].end)
-			r[n++] = from[i];
-	qsort(r, n, sizeof(*r), by_start);
+	if (rc || !r)
+		return rc;
 	rc = add_records(e, step, r, n, cycles, spans);
 	free(r);
 	for (uint32_t i = 0; i < e->n_segments; i++)

@@ -109,14 +109,6 @@ static const char *layer_name(const struct profile *p, uint32_t tag, char *buf, 
 	return buf;
 }
 
-static int by_start(const void *a, const void *b)
-{
-	const struct rivulet_prof *x = a, *y = b;
-	uint64_t s = le64toh(x->start), t = le64toh(y->start);
-
-	return x->queue != y->queue ? (x->queue < y->queue ? -1 : 1) : s < t ? -1 : s > t;
-}
-
 /*
  * One record. An engine begins its next instruction while the last bytes of the present one are
  * still under way, and slices of a lane must not overlap: a slice ends where the next one begins.
@@ -145,23 +137,15 @@ static void add_record(struct profile *p, const struct rivulet_prof *r, uint64_t
 
 static int add_records(struct profile *p, uint32_t step, double us, double us_per_cycle)
 {
-	size_t room, n = 0;
-	const struct rivulet_prof *from = rivulet_exec_prof(rvl_engine_exec(p->engine, 0), step, &room);
-	struct rivulet_prof *r = from ? calloc(room + 1, sizeof(*r)) : NULL;
+	struct rivulet_prof *r;
+	size_t n;
+	int rc = rvl_prof_of_step(rvl_engine_exec(p->engine, 0), step, &r, &n);
 
-	if (!from)
-		return 0;
-	if (!r)
-		return rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
-	for (size_t i = 0; i < room; i++)
-		if (from[i].end)
-			r[n++] = from[i];
-	qsort(r, n, sizeof(*r), by_start);
 	for (size_t i = 0; i < n; i++)
 		add_record(p, &r[i], i + 1 < n && r[i + 1].queue == r[i].queue ? le64toh(r[i + 1].start) : 0, us,
 			   us_per_cycle, step);
 	free(r);
-	return 0;
+	return rc;
 }
 
 static int add_npu(struct profile *p, uint32_t i, const char *name, const struct rivulet_step_report *s)
