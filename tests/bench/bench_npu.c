@@ -311,7 +311,7 @@ static int bench_first_layer(void)
 	if (!gathered || !direct)
 		return 1;
 	printf("figure npu.first.cycles %" PRIu64 " cycles\n", gathered);
-	printf("figure npu.first.gather.ratio %.2f\n", (double)direct / (double)gathered);
+	printf("figure npu.first.gather.ratio %.2f x\n", (double)direct / (double)gathered);
 	return 10 * direct < 45 * gathered;
 }
 

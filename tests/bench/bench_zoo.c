@@ -279,22 +279,6 @@ static void bench_mobilenetv2(void)
 	}
 }
 
-/*
- * ResNet18's first convolution, 7 x 7 of three channels: patches gathered into channels, and not. In a
- * cascade its cycles could not be told from those of the next layer.
- */
-static void bench_gather(void)
-{
-	static const struct rivulet_compile_options alone = { .no_cascade = true };
-	static const struct rivulet_compile_options direct = { .no_cascade = true, .no_gather = true };
-	struct rivulet_board b = board_of("dense-16x16");
-	struct run gathered = compile("resnet18-0", &b, &alone, false);
-	struct run off = compile("resnet18-0", &b, &direct, false);
-
-	at_least("npu.gather.ratio", "", (double)off.first_cycles / (double)gathered.first_cycles, "x",
-		 4.5);
-}
-
 /* ---- SSD, with the CPU of seed 001's board ---- */
 
 #define CPU_MACS 4.1e9	/* of convolutions on four Cortex-A53, a second */
@@ -374,7 +358,6 @@ int main(int argc, char **argv)
 	bench_classifier();
 	bench_resnet18();
 	bench_mobilenetv2();
-	bench_gather();
 	bench_ssd();
 	printf("%d beyond their bars\n", missed);
 	return missed != 0;
