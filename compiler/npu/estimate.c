@@ -45,13 +45,21 @@ static void mark_array(const struct stream *s, const uint32_t *layer, struct rvl
 	}
 }
 
+/* Cycles of a segment so far: all before @end count for a layer. */
+struct account {
+	uint64_t end;
+	uint64_t array; /* the array has worked since then; INT64_MAX: it is idle */
+};
+
 /*
  * Each cycle of the segment counts for one layer. Work of the array and the wait before it count
  * for the layer that the work belongs to. A layer without work of the array counts the cycles that
- * it adds.
+ * it adds while the array is idle.
  */
-static void charge(struct rvl_layer_cost *c, const struct rivulet_event *e, uint64_t *end)
+static void charge(struct rvl_layer_cost *c, const struct rivulet_event *e, struct account *a)
 {
+	uint64_t end = c->array ? e->end : (uint64_t)rvl_min(e->end, a->array);
+
 	c->read_bytes += e->cost.read_bytes + sizeof(struct rivulet_insn);
 	c->write_bytes += e->cost.write_bytes;
 	c->macs += e->cost.macs;
@@ -60,12 +68,10 @@ static void charge(struct rvl_layer_cost *c, const struct rivulet_event *e, uint
 		c->conv_busy += e->end - e->start;
 	if (e->insn.form == RIVULET_FORM_alu)
 		c->alu_busy += e->end - e->start;
-	if (c->array && e->insn.h.queue != RIVULET_Q_CONV)
+	if ((c->array && e->insn.h.queue != RIVULET_Q_CONV) || end <= a->end)
 		return;
-	if (e->end > *end) {
-		c->cycles += e->end - *end;
-		*end = e->end;
-	}
+	c->cycles += end - a->end;
+	a->end = end;
 }
 
 /* What the first work of the array in a layer waits for. */
@@ -129,7 +135,8 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
 	struct first_work first = { .layer = RVL_NONE, .weights_of = RVL_NONE };
 	struct rivulet_event e = { 0 };
-	uint64_t end = 0, last_end = 0, read = 0;
+	struct account account = { .array = INT64_MAX };
+	uint64_t last_end = 0, read = 0;
 	uint32_t last = RVL_NONE;
 	int rc;
 
@@ -140,9 +147,11 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	while ((rc = rivulet_timeline_next(t, &e)) == 1) {
 		if (layer)
 			note_wait(&first, &e, layer[e.index], seg);
+		if (e.insn.form == RIVULET_FORM_conv)
+			account.array = e.done ? INT64_MAX : e.start;
 		if (!e.done || !layer || !cost || layer[e.index] == RVL_NONE)
 			continue;
-		charge(&cost[layer[e.index]], &e, &end);
+		charge(&cost[layer[e.index]], &e, &account);
 		read += e.cost.read_bytes + sizeof(struct rivulet_insn);
 		if (e.end >= last_end) {
 			last_end = e.end;
@@ -150,7 +159,7 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 		}
 	}
 	if (last != RVL_NONE) { /* what drains at the end, and END itself */
-		cost[last].cycles += rivulet_timeline_stats(t)->cycles - end;
+		cost[last].cycles += rivulet_timeline_stats(t)->cycles - account.end;
 		cost[last].read_bytes += rivulet_timeline_stats(t)->read_bytes - read;
 	}
 	take_stats(rivulet_timeline_stats(t), seg, s.n);

@@ -336,6 +336,7 @@ START_TEST(pool_reads_the_ring)
 	run(&q, &off, &io, &without);
 	ck_assert_uint_eq(with.cascades, 1);
 	ck_assert_int_ge(with.cascade_bytes, 2 * 64 * 48 * 40);
+	ck_assert_uint_ge(with.rows[0].cycles * rivulet_board_peak(&board), with.rows[0].array_macs);
 	ck_assert_uint_lt(cycles_of(&with), cycles_of(&without));
 	rivulet_explain_free(&with);
 	rivulet_explain_free(&without);
