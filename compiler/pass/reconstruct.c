@@ -11,6 +11,11 @@
  * The parameters of Q' are those of the QuantizeLinear that reads the moved values, so that its
  * bytes stay the same: Q of a value that Q' rounded to the same steps changes nothing. A clamp gives
  * the range of a result of which nothing else is known. Only what float consumers read is rounded.
+ *
+ * The range of a QuantizeLinear is taken as that of the value, because the author of the model measured
+ * it there. It is not the range of the value if it ends at zero on a side on which the value does not:
+ * such a QuantizeLinear is a Relu at the same time, and a float consumer in front of it needs the values
+ * that it cuts off. The operator is then left in float.
  */
 #include "pass/pass.h"
 #include "pass/passes.h"
@@ -121,6 +126,64 @@ static struct rvl_node *quantise_of(const struct rvl_tensor *t, int *left)
 			q = u->out[k] ? quantise_of(u->out[k], left) : NULL;
 	}
 	return q;
+}
+
+/* ---- their range ---- */
+
+/* On which sides of zero values can lie. */
+struct sides {
+	bool below, above;
+};
+
+static struct sides sides_of_steps(bool u8, int32_t zero)
+{
+	return (struct sides){ zero > rvl_qmin(u8), zero < rvl_qmax(u8) };
+}
+
+static struct sides sides_of_operand(const struct rvl_tensor *t)
+{
+	const struct rvl_node *dq = is_dequantised(t) ? t->producer : NULL;
+
+	if (!dq || !rvl_scale_is_constant(dq))
+		return (struct sides){ true, true };
+	return sides_of_steps(dq->in[0]->type == RVL_TYPE_U8, rvl_zero_of(dq));
+}
+
+/* Of operators whose result is a mean, a sum or a product of operands, and of those that cut one. */
+static struct sides sides_of_operator(const struct rvl_node *n)
+{
+	struct sides a = sides_of_operand(n->in[0]), b;
+
+	switch (n->op) {
+	case RVL_OP_RELU:
+		return (struct sides){ false, a.above };
+	case RVL_OP_AVERAGE_POOL:
+	case RVL_OP_GLOBAL_AVERAGE_POOL:
+		return a;
+	case RVL_OP_ADD:
+		b = sides_of_operand(n->in[1]);
+		return (struct sides){ a.below || b.below, a.above || b.above };
+	case RVL_OP_MUL:
+		b = sides_of_operand(n->in[1]);
+		return (struct sides){ (a.below && b.above) || (a.above && b.below),
+				       (a.below && b.below) || (a.above && b.above) };
+	default:
+		return (struct sides){ true, true };
+	}
+}
+
+/* Whether the steps of @r->q leave out a side of zero on which the result can lie. */
+static bool leaves_out(const struct result *r)
+{
+	const struct rvl_node *n = r->t->producer;
+	struct sides q = sides_of_steps(r->q->out[0]->type == RVL_TYPE_U8, rvl_zero_of(r->q));
+	struct sides y = sides_of_operator(n);
+
+	if (n->op == RVL_OP_GENERAL || n->op == RVL_OP_CLIP) /* functions, whose sides are not computed */
+		return false;
+	y.below &= !(n->attr.f_lo >= 0);
+	y.above &= !(n->attr.f_hi <= 0);
+	return (y.below && !q.below) || (y.above && !q.above);
 }
 
 /* ---- nodes ---- */
@@ -322,6 +385,8 @@ static int reconstruct(struct result *r)
 	r->q = quantise_of(r->t, &left);
 	if (!r->q)
 		return within_bounds(r);
+	if (leaves_out(r))
+		return 0;
 	return r->q->in[0] == r->t ? beside_quantise(r) : before_moves(r);
 }
 

@@ -183,7 +183,7 @@ static void add_operator(struct model *m)
 {
 	/* In no simple ratio to other steps, so that no result is in the middle of two steps. */
 	float step = 0.01f + 1e-8f * (float)within(m, 0, 11000000);
-	int zp = within(m, 0, 255), how = within(m, 0, 5);
+	int zp = within(m, 1, 254), how = within(m, 0, 5);
 	struct value t, moved;
 
 	if (how == 5) {
@@ -356,6 +356,45 @@ START_TEST(random_graphs_are_equal_before_and_after)
 }
 END_TEST
 
+/*
+ * A QuantizeLinear whose range ends at zero is a Relu, too. A float consumer in front of it reads
+ * negative values, so that the convolution stays float, unless its own clamp leaves none of them.
+ */
+static void compare_one_sided(const char *clamp, const char *result, bool on_npu)
+{
+	const struct rivulet_compile_options off = { .no_reconstruct = true }, on = { 0 };
+	struct model *m = calloc(1, sizeof(*m));
+	struct outcome before, after;
+	uint8_t x[4 * 6 * 5];
+	float worst = 0;
+
+	open_model(m, 1);
+	say(m, "const w s8 2,4,1,1 90 -80 70 60 -50 40 30 -20; const ws f32 - 0.01; const wz s8 - 0;"
+	       "DequantizeLinear w ws wz -> wf; Conv x wf -> c; %s", clamp);
+	say(m, "const s f32 - 0.05; const z u8 - 0; QuantizeLinear %s s z -> q; out q; Neg %s -> n; out n;",
+	    result, result);
+	for (size_t i = 0; i < sizeof(x); i++)
+		x[i] = (uint8_t)splitmix(&m->seed);
+	compile_and_run(m, &off, x, &before);
+	compile_and_run(m, &on, x, &after);
+	for (size_t i = 0; i < before.size[1] / sizeof(float); i++)
+		worst = fmaxf(worst, fabsf(((float *)before.out[1])[i] - ((float *)after.out[1])[i]));
+	ck_assert_mem_eq(before.out[0], after.out[0], before.size[0]);
+	ck_assert_msg(worst <= 0.0251f, "the float consumer's value changes by %g", (double)worst);
+	ck_assert_int_eq(after.npu, on_npu);
+	release(&before);
+	release(&after);
+	free(m);
+}
+
+START_TEST(one_sided_steps_are_no_range_of_a_signed_value)
+{
+	load_board();
+	compare_one_sided("", "c", false);
+	compare_one_sided("Relu c -> r;", "r", true);
+}
+END_TEST
+
 /* ---- the model of the paper ---- */
 
 /*
@@ -493,6 +532,7 @@ int main(void)
 	TCase *t = add_case(s, "reconstruct", 300, NULL, NULL);
 
 	tcase_add_test(t, random_graphs_are_equal_before_and_after);
+	tcase_add_test(t, one_sided_steps_are_no_range_of_a_signed_value);
 	tcase_add_test(t, ssd_becomes_one_segment);
 	tcase_add_test(t, unsupported_operator_in_the_middle_is_named);
 	return run_suite(s);
