@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 comma := ,
-$(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/float/*.c kernels/int8/*.c kernels/op/*.c))))
+$(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/float/*.c kernels/ibtf/*.c kernels/int8/*.c kernels/op/*.c))))
 
 # One line for each file of operators, rewritten when a file comes or goes.
 OP_FAMILIES := $(sort $(notdir $(basename $(wildcard kernels/op/*.c))))
@@ -20,6 +20,8 @@ CFLAGS_kernels_op_binary := -O3
 CFLAGS_kernels_op_pool := -O3
 CFLAGS_kernels_op_resize := -O3
 CFLAGS_kernels_int8_convert := -O3 -fno-trapping-math
+# Loops over the codes of a slice are written for the vectoriser.
+CFLAGS_kernels_ibtf_slices := -O3
 
 $(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/conv_cases.c,kernels uapi,-lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_kernels

@@ -20,6 +20,7 @@ include tests/cycle/part.mk
 include tests/modes/part.mk
 include tests/fuzz/part.mk
 include tests/graphs/part.mk
+include tests/ibtf/part.mk
 include tests/zoo/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
 $(eval $(call unit_test,sparse,compiler kernels sim uapi,-lm))
