@@ -67,6 +67,7 @@ struct rvl_bcast {
 
 struct rvl_i8_mat;
 struct rvl_sc;
+struct rvl_b_conv;
 
 struct rvl_kernel {
 	struct rvl_kernel_desc d;
@@ -82,6 +83,7 @@ struct rvl_kernel {
 	float *f32;		/* those of a float product, or NULL */
 	uint8_t *zeros;		/* a row of the image, of the zero point */
 	struct rvl_sc *sc;
+	struct rvl_b_conv *bin;
 	struct rvl_kernel *inner;	/* Q_GENERAL: the operator on floats */
 	bool reference;
 	bool swapped;		/* operands of an addition are exchanged */
@@ -132,6 +134,9 @@ int rvl_setup_global_pool(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_move(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_transpose(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_reorder(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_b_sign(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_b_conv(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_b_pool(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_blocked(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_softmax(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_bn(struct rvl_kernel *k, bool reference, char *why);

@@ -106,12 +106,14 @@ static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t 
  */
 static int check_types(const struct rvl_kernel_desc *d, char *why)
 {
+	bool bits = rvl_op_traits(d->op) & RVL_TRAIT_BITS;
+
 	if (d->op == RVL_OP_IDENTITY || d->op == RVL_OP_REORDER)
 		return 0;
 	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
 		enum rvl_type t = i < d->n_in ? d->in[i].type : d->out[i - d->n_in].type;
 
-		if (t > RVL_TYPE_BOOL)
+		if (t > RVL_TYPE_BOOL && !(bits && (t == RVL_TYPE_U64 || t == RVL_TYPE_S16)))
 			return rvl_why(why, "its kernel does not take %s", rvl_type_name(t));
 	}
 	return 0;
@@ -136,7 +138,7 @@ static int check_desc(const struct rvl_kernel_desc *d, const struct dispatch *ro
 	if (d->n_in < inputs.least || d->n_in > inputs.most || d->n_out < 1 ||
 	    d->n_out > (d->op == RVL_OP_GENERAL ? RVL_MAX_OUT : 2))
 		return rvl_why(why, "%u inputs and %u outputs", d->n_in, d->n_out);
-	if (d->n_out > 1 && d->op != RVL_OP_MAX_POOL && d->op != RVL_OP_GENERAL)
+	if (d->n_out > 1 && d->op != RVL_OP_MAX_POOL && d->op != RVL_OP_B_CONV && d->op != RVL_OP_GENERAL)
 		return rvl_why(why, "a second output");
 	if (d->op != RVL_OP_GENERAL &&
 	    (d->in[0].type == RVL_TYPE_NONE || d->out[0].type == RVL_TYPE_NONE))

@@ -2,6 +2,7 @@
 /* Layouts of images: which an operator takes, pitches, and the copy from one to another. */
 #include <string.h>
 
+#include "binary/binary.h"
 #include "internal.h"
 
 static int64_t plane_of(const struct rvl_shape *s)
@@ -32,6 +33,8 @@ bool rvl_kernel_image(enum rvl_op op, const struct rvl_op_def *def, uint32_t i)
 {
 	if (op == RVL_OP_GENERAL)
 		return has_pitches(def, RVL_PITCHED_IN(i));
+	if (op == RVL_OP_B_CONV)
+		return i == RVL_B_SHORTCUT;
 	return i < (rvl_op_traits(op) & RVL_TRAIT_PAIR ? 2 : 1);
 }
 
@@ -95,11 +98,24 @@ static bool row_takes_nhwc(const struct rvl_kernel_desc *d)
 	return true;
 }
 
+/* Tensors of bits have three dimensions and one layout; the other images may have either. */
+static enum rvl_layouts layouts_of_bits(const struct rvl_kernel_desc *d)
+{
+	bool images = true;
+
+	for (uint32_t i = 0; i < d->n_in; i++)
+		images &= !is_image(d, i) || !d->in[i].type || may_be_nhwc(&d->in[i]);
+	return images && rvl_op_traits(d->op) & RVL_TRAIT_NHWC_EACH ? RVL_LAYOUTS_EACH :
+								       RVL_LAYOUTS_PLAIN;
+}
+
 enum rvl_layouts rvl_kernel_layouts(const struct rvl_kernel_desc *d)
 {
 	uint32_t traits = rvl_op_traits(d->op);
 	bool row = row_takes_nhwc(d);
 
+	if (traits & RVL_TRAIT_BITS)
+		return layouts_of_bits(d);
 	if (!(traits & (RVL_TRAIT_NHWC | RVL_TRAIT_NHWC_EACH) || row) || d->attr.sc_length ||
 	    (d->n_out != 1 && !row) || d->in[0].shape.rank != 4 || d->out[0].shape.rank != 4)
 		return RVL_LAYOUTS_PLAIN;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 comma := ,
-$(eval $(call static_lib,kernels,$(sort $(wildcard kernels/*.c kernels/float/*.c kernels/ibtf/*.c kernels/int8/*.c kernels/op/*.c))))
+$(eval $(call static_lib,kernels,$(sort $(wildcard $(addprefix kernels/,*.c binary/*.c float/*.c ibtf/*.c int8/*.c op/*.c)))))
 
 # One line for each file of operators, rewritten when a file comes or goes.
 OP_FAMILIES := $(sort $(notdir $(basename $(wildcard kernels/op/*.c))))

@@ -55,6 +55,7 @@ enum rvl_trait {
 	RVL_TRAIT_PAIR = 1 << 14,	/* inputs 0 and 1 are operands of one kind, as those of a sum */
 	/* It has no kernel: passes know it by its number, and its row computes it. */
 	RVL_TRAIT_ROW = 1 << 15,
+	RVL_TRAIT_BITS = 1 << 16,	/* it reads or makes tensors of bits, which lie in uint64 */
 };
 
 /* The least and the most inputs of a kernel whose operator has no row. */
@@ -231,7 +232,19 @@ struct rvl_inputs {
 	X(REORDER, 62, "Reorder", RVL_INPUTS(1, 1), \
 	  reorder, none, REORDER, RVL_TRAIT_MOVES | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES | \
 	  RVL_TRAIT_PITCHES, \
-	  "the same image in another layout; made by the pass of layouts")
+	  "the same image in another layout; made by the pass of layouts") \
+	X(B_SIGN, 70, "BinarySign", RVL_INPUTS(2, 2), \
+	  b_sign, none, B_SIGN, RVL_TRAIT_MADE | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_BITS, \
+	  "one bit for each element: whether it reaches the threshold of its channel (x, threshold)") \
+	X(B_CONV, 71, "BinaryConv", RVL_INPUTS(2, 8), \
+	  b_conv, none, B_CONV, RVL_TRAIT_MADE | RVL_TRAIT_NHWC_EACH | RVL_TRAIT_PLACES | \
+	  RVL_TRAIT_BITS, \
+	  "convolution of bits by bits, then scale, bias, shortcut, PRelu and the bits of the result " \
+	  "(x, w[, scale, bias, threshold, shortcut, shortcut scale, prelu])") \
+	X(B_MAX_POOL, 72, "BinaryMaxPool", RVL_INPUTS(1, 1), \
+	  b_pool, none, B_MAX_POOL, RVL_TRAIT_MADE | RVL_TRAIT_PLACES | RVL_TRAIT_BITS, \
+	  "disjunction of the bits under a 2-D window")
 
 enum rvl_op {
 #define RVL_OP_ENUM(id, num, ...) RVL_OP_##id = (num),
@@ -264,6 +277,7 @@ struct rvl_attr {
 	int32_t auto_pad;	/* enum rvl_auto_pad; EXPLICIT after shape inference */
 	int32_t group;
 	int32_t ceil_mode;
+	/* AveragePool: 1: the padding counts. BinaryConv: what a position of the padding is: 0, 1, -1 */
 	int32_t count_include_pad;
 	int32_t storage_order;	/* MaxPool with indices: 1 = column major */
 	int32_t axis;		/* non-negative after shape inference */
@@ -272,13 +286,15 @@ struct rvl_attr {
 	int32_t trans_a;
 	int32_t trans_b;
 	int32_t channels_last;
-	int32_t block;		/* PackBlocked, UnpackBlocked: channels of a block (tn) */
+	/* PackBlocked, UnpackBlocked: channels of a block (tn). BinaryConv, BinaryMaxPool: of the input */
+	int32_t block;
 	int32_t perm_rank;	/* Transpose: 0 = reverse all axes (until shape inference) */
 	int32_t perm[RVL_MAX_RANK];
 	float alpha;
 	float beta;
 	float epsilon;
-	float f_lo;		/* fused clamp of a float result, and bounds of Clip; -INFINITY = none */
+	/* Fused clamp of a float result, bounds of Clip, clamp of BinaryConv's sums; -INFINITY = none */
+	float f_lo;
 	float f_hi;
 	int32_t q_lo;		/* fused clamp of a quantised result, in units of the output type; */
 	int32_t q_hi;		/* q_lo = zero point is a fused Relu. INT32_MIN/MAX = the type's range */

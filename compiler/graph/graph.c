@@ -523,11 +523,24 @@ int rvl_graph_check_supported(const struct rvl_graph *g, struct rvl_err *err)
 			first->op_type, first->reason, more);
 }
 
+/* Result 0 is an image of numbers, or rows of words that have the bits of the channels. */
+static uint64_t binary_macs(const struct rvl_node *n)
+{
+	const struct rvl_shape *w = &n->in[1]->shape, *y = &n->out[0]->shape;
+	int64_t m = w->dim[0], pixels = rvl_shape_count(y) / rvl_max(m, 1);
+
+	if (n->out[0]->type == RVL_TYPE_U64)
+		pixels = rvl_shape_count(y) / rvl_max((m + 63) / 64, 1);
+	return (uint64_t)(pixels * m * w->dim[1] * w->dim[2] * (n->attr.block / rvl_max(n->attr.group, 1)));
+}
+
 uint64_t rvl_node_macs(const struct rvl_node *n)
 {
 	const struct rvl_shape *s;
 	int64_t depth;
 
+	if (n->op == RVL_OP_B_CONV)
+		return binary_macs(n);
 	if (!(rvl_op_traits(n->op) & RVL_TRAIT_PRODUCT))
 		return 0;
 	if (rvl_op_quantised(n->op) == RVL_OP_Q_CONV) {

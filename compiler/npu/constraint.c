@@ -146,6 +146,13 @@ static const char *bytes_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
 				n->def->name);
 }
 
+static const char *bits_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
+{
+	(void)g;
+	(void)n;
+	return "binary: the CPU computes it on packed bits";
+}
+
 #define BYTES "input and output quantised to 8 bits per tensor", bytes_in_and_out
 #define SECOND "second operand quantised to 8 bits per tensor", second_bytes
 #define WEIGHTS "weights and bias constant", constant_weights
@@ -247,6 +254,9 @@ CPU_ONLY(CONSTANT, always_float);
 CPU_ONLY(PACK_BLOCKED, always_float);
 CPU_ONLY(UNPACK_BLOCKED, always_float);
 CPU_ONLY(REORDER, always_float);
+CPU_ONLY(B_SIGN, bits_on_cpu);
+CPU_ONLY(B_CONV, bits_on_cpu);
+CPU_ONLY(B_MAX_POOL, bits_on_cpu);
 
 const struct rvl_npu_op *rvl_npu_op(enum rvl_op op)
 {
