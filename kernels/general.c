@@ -69,6 +69,20 @@ static void set_pitches(struct rvl_kernel_arg *arg, uint32_t n, bool *any)
 	}
 }
 
+/* Packs constant operands, unless only a run knows the shapes. */
+static int pack(struct rvl_kernel *k, const struct rvl_call *c)
+{
+	int64_t floats = k->d.def->packed && !k->moving ? k->d.def->packed(c) : 0;
+
+	if (floats <= 0 || floats > RVL_MAX_PACKED)
+		return 0;
+	k->f32 = rvl_kernel_mem(k, floats, sizeof(*k->f32));
+	if (!k->f32)
+		return -ENOMEM;
+	k->d.def->pack(c, k->f32);
+	return 0;
+}
+
 int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why)
 {
 	bool pitched = false;
@@ -101,7 +115,7 @@ int rvl_setup_general(struct rvl_kernel *k, bool reference, char *why)
 			       (long long)(RVL_MAX_SCRATCH >> 20));
 	k->scratch = (size_t)scratch;
 	k->run = run_pointers;
-	return 0;
+	return pack(k, &c);
 }
 
 /*
@@ -165,6 +179,8 @@ int rvl_general_run(const struct rvl_kernel *k, const struct rvl_value *in, stru
 	c.pool = pool;
 	if (k->moving || !true_shapes(k, &c))
 		rc = rvl_op_infer(&c);
+	else
+		c.packed = k->f32;
 	if (!rc)
 		rc = check_pitched_shapes(k, &c);
 	if (!rc)

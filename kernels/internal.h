@@ -9,6 +9,8 @@
 
 #define RVL_KERNEL_MEM 16
 #define RVL_MAX_SCRATCH ((int64_t)RVL_KERNELS_MOST)
+/* Floats of packed weights. More are packed in each run, a piece at a time. */
+#define RVL_MAX_PACKED ((int64_t)1 << 27)
 
 /* Elements between neighbours of an image along each dimension. */
 struct rvl_pitch {

@@ -8,9 +8,6 @@
 #include "qmath.h"
 #include "ref.h"
 
-/* Packed weights beyond this size are packed again in each run, a piece at a time. */
-#define MAX_PACKED ((int64_t)1 << 27)
-
 static int run_conv_ref(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			void *scratch, const struct rvl_pool *pool)
 {
@@ -65,7 +62,7 @@ static bool all_float(const struct rvl_kernel_desc *d)
 static int packed_memory(struct rvl_kernel *k, int64_t floats, float **to)
 {
 	*to = NULL;
-	if (floats <= 0 || floats > MAX_PACKED)
+	if (floats <= 0 || floats > RVL_MAX_PACKED)
 		return 0;
 	k->f32 = *to = rvl_kernel_mem(k, floats, sizeof(**to));
 	return *to ? 0 : -ENOMEM;

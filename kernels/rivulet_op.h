@@ -133,6 +133,7 @@ struct rvl_call {
 	bool unknown;
 	struct rvl_op_boxes *boxes;		/* not NULL: run() lists its boxes and copies nothing */
 	void *scratch;				/* def->scratch() bytes, 64-byte aligned */
+	const float *packed;			/* what def->pack() wrote, for these shapes; or NULL */
 	const struct rvl_pool *pool;		/* NULL: one thread */
 	char why[RVL_WHY_MAX];			/* one line, when a function returns an error */
 };
@@ -227,6 +228,12 @@ struct rvl_op_def {
 	int (*run)(struct rvl_call *c);
 	/* Bytes of c->scratch for these shapes; NULL: none. */
 	int64_t (*scratch)(const struct rvl_call *c);
+	/*
+	 * Floats that pack() writes, once when the kernel is made, from inputs whose data is known then;
+	 * 0: nothing is to be packed. Both are NULL for an operator that packs nothing.
+	 */
+	int64_t (*packed)(const struct rvl_call *c);
+	void (*pack)(const struct rvl_call *c, float *dst);
 	/*
 	 * An operator of RVL_OPS whose kernel and quantised form are tried first. It takes the
 	 * attributes that struct rvl_attr has; the others must have their defaults. 0: none.

@@ -202,7 +202,6 @@ int rvl_window_read_transposed(struct rvl_call *c, const struct rvl_shape *x,
 		rc = read_list(c, "output_padding", w->rank, 0, 0, extra);
 	if (!rc)
 		rc = read_output_shape(c, w, &given);
-	w->transposed = true;
 	for (int i = 0; i < w->rank && !rc; i++) {
 		struct rvl_window_axis *a = &w->axis[i];
 		int64_t full = (a->n - 1) * a->stride + reach(a) + extra[i];
@@ -289,10 +288,7 @@ static bool start_walk(struct walk *k)
 	const struct rvl_window *w = k->w;
 
 	for (int d = 0; d < w->rank - 1; d++) {
-		k->first[d] = 0;
-		k->past[d] = w->axis[d].k;
-		if (!w->transposed)
-			rvl_window_taps(&w->axis[d], k->row->pos[d], &k->first[d], &k->past[d]);
+		rvl_window_taps(&w->axis[d], k->row->pos[d], &k->first[d], &k->past[d]);
 		if (k->first[d] >= k->past[d])
 			return false;
 		k->tap[d] = k->first[d];
@@ -310,18 +306,12 @@ static bool next_tap(struct walk *k)
 	return false;
 }
 
-/* The input position that the tap of an outer axis reads; -1: none. */
+/* The input position that the tap of an outer axis reads. */
 static int64_t source(const struct walk *k, int d)
 {
 	const struct rvl_window_axis *a = &k->w->axis[d];
-	int64_t at;
 
-	if (!k->w->transposed)
-		return k->row->pos[d] * a->stride + k->tap[d] * a->dilation - a->pad[0];
-	at = k->row->pos[d] + a->pad[0] - k->tap[d] * a->dilation;
-	if (at < 0 || at % a->stride || at / a->stride >= a->n)
-		return -1;
-	return at / a->stride;
+	return k->row->pos[d] * a->stride + k->tap[d] * a->dilation - a->pad[0];
 }
 
 /* Visits tap @i of the last axis of a window. @t has the index and position of its row. */
@@ -343,24 +333,6 @@ static void gather(const struct walk *k, struct rvl_window_tap t, int64_t i)
 		k->work->tap(k->work->arg, k->row, &t, k->sum);
 }
 
-static void spread(const struct walk *k, struct rvl_window_tap t, int64_t i)
-{
-	const struct rvl_window_axis *a = &k->w->axis[k->w->rank - 1];
-	int64_t x0 = k->row->pos[k->w->rank - 1], x1 = x0 + k->row->n;
-	int64_t off = i * a->dilation - a->pad[0];
-	int64_t lo = steps_to(x0 - off, a->stride);
-	int64_t hi = smaller(steps_to(x1 - off, a->stride), a->n);
-
-	t.index += i;
-	t.x += lo;
-	t.x_step = 1;
-	t.y = lo * a->stride + off - x0;
-	t.y_step = a->stride;
-	t.n = hi - lo;
-	if (t.n > 0)
-		k->work->tap(k->work->arg, k->row, &t, k->sum);
-}
-
 /* All taps of the last axis, for one tap of the others. */
 static void inner_taps(const struct walk *k)
 {
@@ -370,23 +342,13 @@ static void inner_taps(const struct walk *k)
 	int64_t first = 0, past = a->k, last = k->row->pos[w->rank - 1] + k->row->n - 1, none;
 
 	for (int d = 0; d < w->rank - 1; d++) {
-		int64_t at = source(k, d);
-
-		if (at < 0)
-			return;
 		t.index = (t.index + k->tap[d]) * w->axis[d + 1].k;
-		t.x = (t.x + at) * w->axis[d + 1].n;
+		t.x = (t.x + source(k, d)) * w->axis[d + 1].n;
 	}
-	if (!w->transposed) {
-		rvl_window_taps(a, last, &first, &none);
-		rvl_window_taps(a, k->row->pos[w->rank - 1], &none, &past);
-	}
-	for (int64_t i = first; i < past; i++) {
-		if (w->transposed)
-			spread(k, t, i);
-		else
-			gather(k, t, i);
-	}
+	rvl_window_taps(a, last, &first, &none);
+	rvl_window_taps(a, k->row->pos[w->rank - 1], &none, &past);
+	for (int64_t i = first; i < past; i++)
+		gather(k, t, i);
 }
 
 static void run_row(const struct rvl_window *w, const struct rvl_window_work *work,

@@ -18,7 +18,6 @@ struct rvl_window_axis {
 /* axis[0] is dimension 2 of the operands [N, C, D1, ...]. */
 struct rvl_window {
 	int rank;		/* at least 1 */
-	bool transposed;	/* a transposed convolution: taps spread an input over the result */
 	struct rvl_window_axis axis[RVL_MAX_RANK];
 };
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "float/conv.h"
+#include "float/conv_transpose.h"
 #include "qmath.h"
 #include "window.h"
 
@@ -81,7 +81,6 @@ static int64_t planes(const struct conv *v)
 struct places {
 	int64_t m;		/* output channel */
 	int64_t x, w;		/* first element of the input's plane, and of the kernel */
-	int64_t w_step;		/* from one input channel's kernel to the next */
 };
 
 static struct places places_of(const struct conv *v, const struct rvl_window_row *row)
@@ -90,30 +89,8 @@ static struct places places_of(const struct conv *v, const struct rvl_window_row
 	int64_t n = row->plane / v->m, g = p.m / v->m_group;
 
 	p.x = (n * v->x->shape.dim[1] + g * v->c_group) * v->in;
-	if (v->w.transposed) {
-		p.w = (g * v->c_group * v->m_group + p.m % v->m_group) * v->taps;
-		p.w_step = v->m_group * v->taps;
-	} else {
-		p.w = p.m * v->c_group * v->taps;
-		p.w_step = v->taps;
-	}
+	p.w = p.m * v->c_group * v->taps;
 	return p;
-}
-
-static void mac_f32(void *arg, const struct rvl_window_row *row, const struct rvl_window_tap *t,
-		    union rvl_window_sum *sum)
-{
-	const struct conv *v = arg;
-	struct places p = places_of(v, row);
-	double *y = sum->f + t->y;
-
-	for (int64_t c = 0; c < v->c_group; c++) {
-		double w = (double)((const float *)v->weights->data)[p.w + c * p.w_step + t->index];
-		const float *x = (const float *)v->x->data + p.x + c * v->in + t->x;
-
-		for (int64_t i = 0; i < t->n; i++)
-			y[i * t->y_step] += w * (double)x[i * t->x_step];
-	}
 }
 
 /* Weight @at without its zero point. */
@@ -136,7 +113,7 @@ static int32_t weight(const struct conv *v, const struct places *p, int64_t at)
 		struct places p = places_of(v, row); \
 		uint32_t *y = sum->u + t->y; \
 		for (int64_t c = 0; c < v->c_group; c++) { \
-			int32_t w = weight(v, &p, p.w + c * p.w_step + t->index); \
+			int32_t w = weight(v, &p, p.w + c * v->taps + t->index); \
 			const element *x = (const element *)v->x->data + p.x + c * v->in + t->x; \
 			for (int64_t i = 0; i < t->n; i++) \
 				y[i * t->y_step] += (uint32_t)(w * (x[i * t->x_step] - v->xz)); \
@@ -207,17 +184,6 @@ static const struct activation *activation_of(const struct rvl_call *c)
 	return NULL;
 }
 
-/* A transposed convolution of a plane. */
-static void end_f32(void *arg, const struct rvl_window_row *row, union rvl_window_sum *sum)
-{
-	const struct conv *v = arg;
-	float *y = (float *)v->c->out[0].data + row->plane * v->out + row->at;
-	double bias = v->bias ? (double)((const float *)v->bias->data)[row->plane % v->m] : 0;
-
-	for (int64_t i = 0; i < row->n; i++)
-		y[i] = (float)(sum->f[i] + bias);
-}
-
 static struct rvl_f32_conv float_conv(const struct conv *v)
 {
 	const struct rvl_call *c = v->c;
@@ -225,7 +191,7 @@ static struct rvl_f32_conv float_conv(const struct conv *v)
 		.w = v->w, .images = v->x->shape.dim[0], .group = group_of(c),
 		.m_group = v->m_group, .c_group = v->c_group, .x = v->x->data,
 		.weights = v->weights->data, .bias = v->bias ? v->bias->data : NULL,
-		.lo = -INFINITY, .hi = INFINITY, .y = c->out[0].data,
+		.packed = c->packed, .lo = -INFINITY, .hi = INFINITY, .y = c->out[0].data,
 	};
 
 	rvl_f32_conv_init(&f);
@@ -249,16 +215,63 @@ static int infer_float(struct rvl_call *c, bool transposed)
 	return rc;
 }
 
-static int64_t scratch_float(const struct rvl_call *c)
+static int64_t scratch_float(const struct rvl_call *c, bool transposed)
 {
 	struct rvl_call copy = *c;
 	struct rvl_f32_conv f;
 	struct conv v;
 
-	if (start_float(&copy, false, &v))
+	if (start_float(&copy, transposed, &v))
 		return 0;
 	f = float_conv(&v);
-	return rvl_f32_conv_scratch(&f);
+	return transposed ? rvl_f32_conv_transpose_scratch(&f) : rvl_f32_conv_scratch(&f);
+}
+
+static int64_t scratch_conv(const struct rvl_call *c)
+{
+	return scratch_float(c, false);
+}
+
+static int64_t scratch_conv_transpose(const struct rvl_call *c)
+{
+	return scratch_float(c, true);
+}
+
+/* Floats of the packed weights, into @dst unless it is NULL; 0 where only a run knows them. */
+static int64_t pack_float(const struct rvl_call *c, bool transposed, float *dst)
+{
+	struct rvl_call copy = *c;
+	struct rvl_f32_conv f;
+	struct conv v;
+
+	if (!c->in[1].data || start_float(&copy, transposed, &v))
+		return 0;
+	f = float_conv(&v);
+	if (dst && transposed)
+		rvl_f32_pack_conv_transpose(&f, dst);
+	else if (dst)
+		rvl_f32_pack_conv(&f, dst);
+	return transposed ? rvl_f32_conv_transpose_packed(&f) : rvl_f32_conv_packed(&f);
+}
+
+static int64_t packed_conv(const struct rvl_call *c)
+{
+	return pack_float(c, false, NULL);
+}
+
+static void pack_conv(const struct rvl_call *c, float *dst)
+{
+	pack_float(c, false, dst);
+}
+
+static int64_t packed_conv_transpose(const struct rvl_call *c)
+{
+	return pack_float(c, true, NULL);
+}
+
+static void pack_conv_transpose(const struct rvl_call *c, float *dst)
+{
+	pack_float(c, true, dst);
 }
 
 static int infer_conv(struct rvl_call *c)
@@ -293,13 +306,15 @@ static int infer_conv_transpose(struct rvl_call *c)
 
 static int run_conv_transpose(struct rvl_call *c)
 {
+	struct rvl_f32_conv f;
 	struct conv v;
-	struct rvl_window_work work = { .tap = mac_f32, .end = end_f32, .arg = &v };
 	int rc = start_float(c, true, &v);
 
-	if (!rc)
-		rvl_window_run(c, &v.w, planes(&v), &work);
-	return rc;
+	if (rc)
+		return rc;
+	f = float_conv(&v);
+	rvl_f32_conv_transpose_run(&f, c->scratch, c->pool);
+	return 0;
 }
 
 static int infer_fused(struct rvl_call *c)
@@ -488,18 +503,22 @@ static int run_qlinear(struct rvl_call *c)
 const struct rvl_op_def rvl_ops_conv[] = {
 	{ .name = "Conv", .since = 1, .least_in = 2, .most_in = 3, .types = { RVL_T_FLOAT },
 	  .same = RVL_SAME_ALL, .attrs = RVL_ATTRS(WINDOW), .infer = infer_conv, .run = run_conv,
-	  .kernel = RVL_OP_CONV, .scratch = scratch_float,
+	  .kernel = RVL_OP_CONV, .scratch = scratch_conv, .packed = packed_conv,
+	  .pack = pack_conv,
 	  .doc = "convolution of an image of any number of dimensions" },
 	{ .name = "ConvTranspose", .since = 1, .least_in = 2, .most_in = 3,
 	  .types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(WINDOW, RVL_INTS("output_padding"), RVL_INTS("output_shape")),
 	  .infer = infer_conv_transpose, .run = run_conv_transpose,
+	  .scratch = scratch_conv_transpose, .packed = packed_conv_transpose,
+	  .pack = pack_conv_transpose,
 	  .doc = "transposed convolution: each element is spread over the result by the kernel" },
 	{ .name = "FusedConv", .domain = "com.microsoft", .since = 1, .least_in = 2, .most_in = 4,
 	  .types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(WINDOW, RVL_STRING("activation", NULL, ACTIVATIONS),
 			     RVL_FLOATS("activation_params")),
-	  .infer = infer_fused, .run = run_fused, .scratch = scratch_float,
+	  .infer = infer_fused, .run = run_fused, .scratch = scratch_conv, .packed = packed_conv,
+	  .pack = pack_conv,
 	  .doc = "convolution, sum with input 3, and an activation" },
 	{ .name = "ConvInteger", .since = 10, .least_in = 2, .most_in = 4,
 	  .types = { BYTES, BYTES, BYTES, BYTES }, .same = 1u << 2,

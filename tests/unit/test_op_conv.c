@@ -41,14 +41,116 @@ START_TEST(conv_of_a_batch)
 }
 END_TEST
 
-/* Long sums keep small terms. */
-START_TEST(conv_transpose_sums_exactly)
+/* ---- random transposed convolutions ---- */
+
+struct transposed {
+	int64_t images, group, cg, mg;
+	int64_t n[2], k[2], stride[2], dilation[2], pad[4], extra[2], out[2];
+	float *x, *w, *bias;
+};
+
+static float *random_floats(int64_t n)
 {
-	op_begin("ConvTranspose", 22);
-	IN_F32(DIMS(1, 3, 1), 16777216, 1, -16777216);
-	IN_F32(DIMS(3, 1, 1), 1, 1, 1);
-	op_ok(1);
-	WANT_F32(0, DIMS(1, 1, 1), 1);
+	float *v = malloc((size_t)n * sizeof(*v));
+
+	ck_assert_ptr_nonnull(v);
+	for (int64_t i = 0; i < n; i++)
+		v[i] = (float)(rand() % 2001 - 1000) / 128;
+	return v;
+}
+
+static void random_axis(struct transposed *t, int i)
+{
+	t->n[i] = 1 + rand() % (rand() % 10 ? 9 : 120);
+	t->k[i] = 1 + rand() % 4;
+	t->stride[i] = 1 + rand() % 3;
+	t->dilation[i] = 1 + rand() % 2;
+	t->extra[i] = rand() % (int)t->stride[i];
+	t->out[i] = (t->n[i] - 1) * t->stride[i] + (t->k[i] - 1) * t->dilation[i] + 1 + t->extra[i];
+	t->pad[i] = rand() % 3;
+	t->pad[i + 2] = rand() % 3;
+	if (t->pad[i] + t->pad[i + 2] >= t->out[i])
+		t->pad[i] = t->pad[i + 2] = 0;
+	t->out[i] -= t->pad[i] + t->pad[i + 2];
+}
+
+static struct transposed random_transposed(void)
+{
+	struct transposed t = { .images = 1 + rand() % 2, .group = 1 + rand() % 3,
+				.cg = 1 + rand() % (rand() % 4 ? 6 : 400), .mg = 1 + rand() % 5 };
+
+	random_axis(&t, 0);
+	random_axis(&t, 1);
+	t.x = random_floats(t.images * t.group * t.cg * t.n[0] * t.n[1]);
+	t.w = random_floats(t.group * t.cg * t.mg * t.k[0] * t.k[1]);
+	t.bias = random_floats(t.group * t.mg);
+	return t;
+}
+
+/* Adds what element (@y, @x) of input plane @from makes of the kernel at @w, or its absolute value. */
+static void spread(const struct transposed *t, const float *from, const float *w, int64_t y, int64_t x,
+		   double *sum, double *size)
+{
+	for (int64_t ky = 0; ky < t->k[0]; ky++) {
+		for (int64_t kx = 0; kx < t->k[1]; kx++) {
+			int64_t oy = y * t->stride[0] + ky * t->dilation[0] - t->pad[0];
+			int64_t ox = x * t->stride[1] + kx * t->dilation[1] - t->pad[1];
+			double v = (double)from[y * t->n[1] + x] * (double)w[ky * t->k[1] + kx];
+
+			if (oy < 0 || oy >= t->out[0] || ox < 0 || ox >= t->out[1])
+				continue;
+			sum[oy * t->out[1] + ox] += v;
+			size[oy * t->out[1] + ox] += fabs(v);
+		}
+	}
+}
+
+/* Asserts that output plane @m of group @g of image @i is close to the sum in float64. */
+static void check_plane(const struct transposed *t, int64_t i, int64_t g, int64_t m, const float *y)
+{
+	int64_t in = t->n[0] * t->n[1], out = t->out[0] * t->out[1], taps = t->k[0] * t->k[1], bad = 0;
+	double *sum = calloc((size_t)out, sizeof(*sum)), *size = calloc((size_t)out, sizeof(*size));
+	double bias = (double)t->bias[g * t->mg + m];
+
+	ck_assert(sum && size);
+	for (int64_t c = 0; c < t->cg; c++)
+		for (int64_t e = 0; e < in; e++)
+			spread(t, t->x + ((i * t->group + g) * t->cg + c) * in,
+			       t->w + ((g * t->cg + c) * t->mg + m) * taps, e / t->n[1], e % t->n[1],
+			       sum, size);
+	for (int64_t e = 0; e < out; e++)
+		bad += !(fabs((double)y[e] - sum[e] - bias) <= 1e-5 * (size[e] + fabs(bias)));
+	free(sum);
+	free(size);
+	ck_assert_int_eq(bad, 0);
+}
+
+START_TEST(conv_transpose_of_random_shapes)
+{
+	srand(11);
+	for (int n = 0; n < 60; n++) {
+		struct transposed t = random_transposed();
+		int64_t planes = t.group * t.mg, out = t.out[0] * t.out[1];
+
+		op_begin("ConvTranspose", 22);
+		op_int("group", t.group);
+		op_list("strides", t.stride, 2);
+		op_list("dilations", t.dilation, 2);
+		op_list("pads", t.pad, 4);
+		op_list("output_padding", t.extra, 2);
+		op_in(RVL_TYPE_F32, DIMS(t.images, t.group * t.cg, t.n[0], t.n[1]), t.x,
+		      (size_t)(t.images * t.group * t.cg * t.n[0] * t.n[1]));
+		(rand() % 2 ? op_in : op_const)(RVL_TYPE_F32, DIMS(t.group * t.cg, t.mg, t.k[0], t.k[1]), t.w,
+						(size_t)(t.group * t.cg * t.mg * t.k[0] * t.k[1]));
+		op_in(RVL_TYPE_F32, DIMS(planes), t.bias, (size_t)planes);
+		op_ok(1);
+		for (int64_t p = 0; p < t.images * planes; p++)
+			check_plane(&t, p / planes, p % planes / t.mg, p % t.mg,
+				    (const float *)rig.call.out[0].data + p * out);
+		free(t.x);
+		free(t.w);
+		free(t.bias);
+	}
 }
 END_TEST
 
@@ -551,9 +653,9 @@ int main(void)
 	tcase_add_test(t, conv_of_one_dimension);
 	tcase_add_test(t, conv_of_three_dimensions_in_groups);
 	tcase_add_test(t, conv_of_a_batch);
-	tcase_add_test(t, conv_transpose_sums_exactly);
 	tcase_add_test(t, conv_transpose);
 	tcase_add_test(t, conv_transpose_in_groups);
+	tcase_add_test(t, conv_transpose_of_random_shapes);
 	tcase_add_test(t, conv_transpose_pads);
 	tcase_add_test(t, conv_transpose_of_two_dimensions);
 	tcase_add_test(t, conv_transpose_of_long_rows);
