@@ -104,7 +104,7 @@ struct rvl_rows rvl_rows_of(const struct rvl_node *n)
 {
 	const struct rvl_shape *s = &n->in[1]->shape;
 	int64_t all = rvl_shape_count(s);
-	bool first = n->op == RVL_OP_CONV || (n->op == RVL_OP_GEMM && n->attr.trans_b);
+	bool first = rvl_op_quantised(n->op) == RVL_OP_Q_CONV || n->attr.trans_b;
 	int32_t axis = first ? 0 : s->rank - 1;
 	struct rvl_rows r = { .n = s->dim[axis], .axis = axis };
 

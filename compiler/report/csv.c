@@ -5,11 +5,7 @@
 #include "report/columns.h"
 #include "report/print.h"
 
-/*
- * Names come from files of others. A spreadsheet would compute a text that begins like a formula,
- * so an apostrophe goes before it.
- */
-static void csv_text(struct rvl_out *o, const char *s)
+void rvl_csv_text(struct rvl_out *o, const char *s)
 {
 	rvl_put(o, "\"%s", *s && strchr("=+-@", *s) ? "'" : "");
 	for (; *s; s++)
@@ -29,7 +25,7 @@ static void csv_row(struct rvl_out *o, const struct rivulet_explain_row *r)
 
 		rvl_put(o, "%s", c ? "," : "");
 		if (rvl_column[c].kind == RVL_COLUMN_TEXT)
-			csv_text(o, text);
+			rvl_csv_text(o, text);
 		else
 			rvl_put(o, "%s", text);
 	}

@@ -15,6 +15,16 @@ static uint64_t table_adds(uint32_t g)
 	return (1ull << g) - 1 - g;
 }
 
+/* Without __builtin_popcount(), which may call a function of the compiler's library. */
+static uint32_t count_bits(uint32_t v)
+{
+	uint32_t n = 0;
+
+	for (; v; v &= v - 1)
+		n++;
+	return n;
+}
+
 /* Adds of one kernel: one for each column and group with a bit, but for the first one of a column.
  */
 static uint64_t kernel_adds(const struct rivulet_ibtf_shape *s, const int16_t *w, uint32_t g)
@@ -27,10 +37,10 @@ static uint64_t kernel_adds(const struct rivulet_ibtf_shape *s, const int16_t *w
 
 		for (uint32_t i = 0; i < n; i++)
 			any |= (uint16_t)w[at + i];
-		adds += (uint32_t)__builtin_popcount(any & mask);
+		adds += count_bits(any & mask);
 		used |= any & mask;
 	}
-	return adds - (uint32_t)__builtin_popcount(used);
+	return adds - count_bits(used);
 }
 
 uint64_t rivulet_ibtf_tables_count(const struct rivulet_ibtf_shape *s, const int16_t *w, uint32_t g)

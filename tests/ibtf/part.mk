@@ -2,6 +2,7 @@
 # Identical binary tensor factorisation: exactness, and the seed's tables and figures.
 $(eval $(call program,unit/test_ibtf,tests/unit/test_ibtf.c tests/ibtf/cases.c,kernels uapi,-lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_ibtf
+$(eval $(call unit_test,factor,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call program,tests/check_ibtf,tests/ibtf/check_ibtf.c tests/ibtf/cases.c,kernels uapi,-lm))
 .PHONY: check-ibtf
 check-ibtf: $(BUILD)/tests/check_ibtf

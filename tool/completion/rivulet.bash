@@ -6,7 +6,7 @@ _rivulet()
 	local boards
 	COMPREPLY=()
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		mapfile -t COMPREPLY < <(compgen -W "run explain compile bench eval compare prune plan info status policy doctor disasm asm --help --version" -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W "run explain compile bench eval compare prune ibtf plan info status policy doctor disasm asm --help --version" -- "$cur")
 		return
 	fi
 	case $prev in
