@@ -324,7 +324,7 @@ uint32_t rivulet_board_peak(const struct rivulet_board *b)
 double rivulet_dense_fj(const struct rivulet_board *b, uint32_t level,
 			const struct rivulet_work *w)
 {
-	return (double)(w->macs - w->sparse_macs) * b->level[level].fj_per_mac;
+	return (double)(w->macs - w->sparse_macs - w->binary_macs) * b->level[level].fj_per_mac;
 }
 
 /* A quarter more than a dense product, for the multiplexer in front of it (docs/boards.md 3). */
@@ -332,6 +332,13 @@ double rivulet_sparse_fj(const struct rivulet_board *b, uint32_t level,
 			 const struct rivulet_work *w)
 {
 	return (double)w->sparse_macs * b->level[level].fj_per_mac * 1.25;
+}
+
+/* A 16th of a dense product: two LUTs in place of a DSP block and its part of the adder tree. */
+double rivulet_binary_fj(const struct rivulet_board *b, uint32_t level,
+			 const struct rivulet_work *w)
+{
+	return (double)w->binary_macs * b->level[level].fj_per_mac / 16;
 }
 
 double rivulet_stream_fj(const struct rivulet_board *b, uint32_t level,
@@ -357,5 +364,6 @@ uint64_t rivulet_board_energy_pj(const struct rivulet_board *b, uint32_t level,
 {
 	return rivulet_job_pj(b, level, w,
 			      rivulet_dense_fj(b, level, w) + rivulet_sparse_fj(b, level, w) +
+				      rivulet_binary_fj(b, level, w) +
 				      rivulet_stream_fj(b, level, w));
 }

@@ -3,6 +3,7 @@
  * The FPGA resources that a board's gateware needs, by the formulas of docs/boards.md, section 5.
  */
 #include "rivulet_board.h"
+#include "rivulet_binary.h"
 #include "rivulet_isa.h"
 #include "rivulet_sparse.h"
 
@@ -69,6 +70,20 @@ static uint32_t tap_lanes(const struct rivulet_board *b)
 	return banks + (has(b, RIVULET_MODE_SPARSE) ? b->tm * b->dn * s.bits : operands(b));
 }
 
+/*
+ * Two LUTs for each one-bit product, for XNOR, mask and adder tree. Each of the lanes takes the word
+ * of one of dn banks and has an address of its own.
+ */
+static uint32_t binary(const struct rivulet_board *b)
+{
+	uint32_t products = 2 * b->tm * 8 * b->tn;
+
+	if (!has(b, RIVULET_MODE_BINARY))
+		return 0;
+	return products + RIVULET_BINARY_LANES * (8 * b->tn * multiplexer(b->dn) + 64) +
+	       8 * b->tn * multiplexer(RIVULET_BINARY_LANES);
+}
+
 static uint32_t luts(const struct rivulet_board *b)
 {
 	uint32_t rows = b->tm * (18 * (b->dn - 1) + 96); /* adder tree, accumulator, forwarding */
@@ -77,7 +92,7 @@ static uint32_t luts(const struct rivulet_board *b)
 
 	uint32_t sparse = has(b, RIVULET_MODE_SPARSE) ? operands(b) : 0;
 
-	return rows + sparse + tap_lanes(b) + LUT_PER_LANE * b->alu_lanes + rotate + row_buffers +
+	return rows + sparse + tap_lanes(b) + binary(b) + LUT_PER_LANE * b->alu_lanes + rotate + row_buffers +
 	       LUT_FIXED;
 }
 

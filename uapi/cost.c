@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /* Cycles, port beats and bytes of single instructions (docs/isa.md, "Time"). */
+#include "rivulet_binary.h"
 #include "rivulet_cost.h"
 #include "rivulet_footprint.h"
 #include "rivulet_lanes.h"
@@ -377,6 +378,22 @@ static void taps_cost(const struct rivulet_board *b, const struct rivulet_config
 	cost->inp_full = column.full * RIVULET_SHARE / column.cycles;
 }
 
+static void binary_cost(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
+{
+	struct rivulet_binary n = rivulet_binary_of(b, c->c_mode.lanes, &c->c_kernel);
+	struct rivulet_binary_time block =
+		rivulet_binary_time(b, &n, &c->c_kernel, &c->c_input, v->rows, v->cols);
+	uint64_t blocks = v->icb * v->ocb;
+
+	cost->words = block.cycles / n.passes;
+	cost->weights = n.reads;
+	cost->macs = mul(mul(mul(v->rows * v->cols, n.passes), blocks), 8 * b->tm * b->tn);
+	cost->binary_macs = cost->macs;
+	cost->engine = mul(block.cycles, blocks);
+	cost->inp_full = block.full * RIVULET_SHARE / block.cycles;
+}
+
 static void conv_cost(const struct rivulet_board *b, const struct rivulet_config *c,
 		      const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
 {
@@ -386,6 +403,8 @@ static void conv_cost(const struct rivulet_board *b, const struct rivulet_config
 		sparse_cost(b, c, v, cost);
 	else if (v->mode == RIVULET_MODE_TAPS)
 		taps_cost(b, c, v, cost);
+	else if (v->mode == RIVULET_MODE_BINARY)
+		binary_cost(b, c, v, cost);
 	else
 		dense_cost(b, c, v, cost);
 	if (cost->engine < UINT64_MAX - RIVULET_CONV_FILL)

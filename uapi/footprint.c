@@ -4,13 +4,14 @@
 
 #include <string.h>
 
+#include "rivulet_binary.h"
 #include "rivulet_lanes.h"
 #include "rivulet_sc.h"
 #include "rivulet_sparse.h"
 
 #define IMPLEMENTED                                                                                \
-	(1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_SPARSE | 1 << RIVULET_MODE_STOCHASTIC |       \
-	 1 << RIVULET_MODE_TAPS)
+	(1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_SPARSE | 1 << RIVULET_MODE_BINARY |           \
+	 1 << RIVULET_MODE_STOCHASTIC | 1 << RIVULET_MODE_TAPS)
 #define SCALE_MAX 20 /* log2: sums stay below 2^31 */
 
 uint32_t rivulet_mem_word(const struct rivulet_board *b, enum rivulet_mem mem)
@@ -159,6 +160,17 @@ static int check_taps(const struct rivulet_board *b, const struct rivulet_config
 	return field(c->c_mode.first < mult * b->tn && banks_apart(b, c, v));
 }
 
+static int check_binary(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_conv *v)
+{
+	const struct rivulet_insn_c_mode *m = &c->c_mode;
+	uint64_t from, to, all = (uint64_t)v->icb * (8 * b->tn >> m->lanes);
+
+	rivulet_binary_channels(b, m, v, &from, &to);
+	return field(1u << m->lanes <= RIVULET_BINARY_LANES && from < all && to <= all &&
+		     banks_apart(b, c, v));
+}
+
 static int check_conv(const struct rivulet_board *b, const struct rivulet_config *c,
 		      const struct rivulet_insn_conv *v)
 {
@@ -176,6 +188,8 @@ static int check_conv(const struct rivulet_board *b, const struct rivulet_config
 		return check_sparse(b, c, v);
 	if (v->mode == RIVULET_MODE_TAPS)
 		return check_taps(b, c, v);
+	if (v->mode == RIVULET_MODE_BINARY)
+		return check_binary(b, c, v);
 	return v->mode == RIVULET_MODE_STOCHASTIC ? check_stream(b, c, v) : 0;
 }
 
@@ -405,6 +419,10 @@ static void conv_input(const struct rivulet_config *c, const struct rivulet_insn
 
 	if (n <= 0 || x.lo >= x.hi)
 		return;
+	if (v->mode == RIVULET_MODE_BINARY) { /* words hold several pixels */
+		x.lo >>= c->c_mode.lanes;
+		x.hi = ((x.hi - 1) >> c->c_mode.lanes) + 1;
+	}
 	if (!in->wrap || n >= in->wrap) {
 		conv_rows(c, v, f, in->wrap ? 0 : y.lo, in->wrap ? in->wrap : n, x);
 		return;
@@ -433,6 +451,11 @@ static uint64_t weight_words(const struct rivulet_board *b, const struct rivulet
 
 	if (v->mode == RIVULET_MODE_TAPS)
 		return taps_words(b, c);
+	if (v->mode == RIVULET_MODE_BINARY) {
+		struct rivulet_binary n = rivulet_binary_of(b, c->c_mode.lanes, &c->c_kernel);
+
+		return n.passes * n.words;
+	}
 	if (v->mode == RIVULET_MODE_SPARSE)
 		return taps * rivulet_sparse_words(&s);
 	return taps * (b->tm * b->tn / RIVULET_WGT_WORD);

@@ -78,9 +78,10 @@ struct rivulet_cost {
 	uint64_t inp_full;	/* CONV: of 1024 cycles, those that read all banks of INP */
 	uint64_t read_bytes;
 	uint64_t write_bytes;
-	uint64_t weights;	/* dense, sparse CONV: cycles of an inner loop that read WGT */
+	uint64_t weights;	/* dense, sparse, binary CONV: cycles of an inner loop that read WGT */
 	uint64_t macs;		/* padding included */
 	uint64_t sparse_macs;	/* of these, sparse or by tap lanes */
+	uint64_t binary_macs;	/* of these, of one bit by one bit */
 	uint64_t stream_macs;	/* of these, stochastic */
 	uint64_t stream_fj;	/* their energy at the highest level */
 };
@@ -137,7 +138,7 @@ struct rivulet_timeline_stats {
 	uint64_t stalls[RIVULET_QUEUES];	/* waiting for tokens with an instruction at hand */
 	uint64_t port_busy;
 	uint64_t read_bytes, write_bytes, macs;
-	uint64_t sparse_macs, stream_macs, stream_fj;
+	uint64_t sparse_macs, binary_macs, stream_macs, stream_fj;
 	uint32_t retired;
 };
 

@@ -199,15 +199,16 @@ enum rivulet_bin {
 	F(wfmt, 32, 4, 0, "weight format; 0: that of the mode")                            \
 	F(dn, 36, 6, 0, "sparse: pairs kept of each row of a block, 1..tn")                             \
 	F(mult, 42, 8, 0, "taps: output channels of an input channel; 0: 1")                       \
+	F(lanes, 50, 2, 0, "binary: log2 of the taps of a pass and of the pixels of an INP word, 0..2") \
 	F(planes, 53, 4, 0, "bit-plane: weight bits, 1..8")                                        \
 	F(group, 57, 4, 0, "bit-plane: columns a at a time")                                       \
 	F(circuit, 61, 3, 0, "stochastic: enum rivulet_sc_circuit")                                \
 	F(length, 64, 9, 0, "stochastic: bitstream length 8..256")                                 \
-	F(valid, 73, 16, 0, "binary, stochastic: valid input channels; 0: all")                    \
+	F(valid, 73, 16, 0, "binary, stochastic: valid input channels; 0: all (binary: from `first` on)")                    \
 	F(border, 89, 1, 0, "binary: taps outside the bounds contribute nothing")                  \
 	F(out, 90, 14, 0, "stochastic: valid output channels; 0: all")                             \
 	F(scale, 104, 5, 0, "stochastic: log2 of the adder's scale S, 0..20")                      \
-	F(first, 109, 14, 0, "taps: output channel of row 0, below mult * tn")
+	F(first, 109, 14, 0, "taps: output channel of row 0, below mult * tn; binary: first valid input channel")
 
 #define RIVULET_CFG_A_SRC(F)                                                                       \
 	F(a_row, 32, 16, 0, "words between rows of A")                                             \

@@ -135,6 +135,7 @@ struct rivulet_work rivulet_timeline_work(const struct rivulet_timeline_stats *s
 				      .bytes = s->read_bytes + s->write_bytes,
 				      .cycles = s->cycles,
 				      .sparse_macs = s->sparse_macs,
+				      .binary_macs = s->binary_macs,
 				      .stream_macs = s->stream_macs,
 				      .stream_fj = s->stream_fj };
 }
@@ -353,6 +354,7 @@ static void account(struct rivulet_timeline *t, int queue, const struct rivulet_
 	s->write_bytes += e->cost.write_bytes;
 	s->macs += e->cost.macs;
 	s->sparse_macs += e->cost.sparse_macs;
+	s->binary_macs += e->cost.binary_macs;
 	s->stream_macs += e->cost.stream_macs;
 	s->stream_fj += e->cost.stream_fj;
 }

@@ -123,6 +123,7 @@ static void take_stats(const struct rivulet_timeline_stats *s, struct rivulet_ex
 	seg->write_bytes = s->write_bytes;
 	seg->array_macs = s->macs;
 	seg->sparse_macs = s->sparse_macs;
+	seg->binary_macs = s->binary_macs;
 	seg->stream_macs = s->stream_macs;
 	seg->stream_fj = s->stream_fj;
 }
@@ -231,6 +232,7 @@ void rvl_add_work(struct rivulet_work *w, const struct rivulet_explain_segment *
 	w->bytes += seg->read_bytes + seg->write_bytes;
 	w->cycles += seg->cycles;
 	w->sparse_macs += seg->sparse_macs;
+	w->binary_macs += seg->binary_macs;
 	w->stream_macs += seg->stream_macs;
 	w->stream_fj += seg->stream_fj;
 }

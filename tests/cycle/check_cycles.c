@@ -23,8 +23,9 @@
 #define WORST	     10
 
 static const char *const board_names[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
-					   "sc-edge", "dense-16x16" };
+					   "sc-edge", "dense-16x16", "zcu102-binary" };
 #define BOARDS (sizeof(board_names) / sizeof(board_names[0]))
+#define LAYER_BOARDS (BOARDS - 1) /* on layers of int8, the last board is the one before it */
 
 static const char *const class_names[] = { "load", "conv", "alu", "store" };
 
@@ -210,7 +211,7 @@ static int all_layers(const struct rivulet_board *boards, struct totals *t)
 	int rc = 0;
 
 	for (uint32_t i = 0; cyc_layer_of_networks(i, &layer) && !rc; i++) {
-		for (size_t b = 0; b < BOARDS && !rc; b++) {
+		for (size_t b = 0; b < LAYER_BOARDS && !rc; b++) {
 			char name[144];
 
 			snprintf(name, sizeof(name), "%.95s on %.31s", layer.name, boards[b].name);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * CONV: a working cycle processes one pixel; a stochastic CONV takes a computed number of cycles.
- * A sparse one reads WGT twice in each inner loop, which then has two cycles at least. A taps one
- * reads several banks of INP in a cycle. docs/isa.md 3.5.
+ * A sparse one reads WGT twice in each inner loop, which then has two cycles at least; a binary one
+ * reads it tn / dn times. A taps or a binary one reads several banks of INP in a cycle.
+ * docs/isa.md 3.5.
  */
 #include "machine.h"
 
@@ -85,6 +86,47 @@ static uint64_t bank_turns(const struct cyc_machine *m, int64_t *turns)
 	return banks;
 }
 
+static int64_t floor_div(int64_t a, int64_t b)
+{
+	return (a - ((a % b + b) % b)) / b;
+}
+
+/*
+ * The turns of the pixel at hand in a binary pass, and the banks that are read in this turn. The
+ * taps of a pass that lie in one word read it once.
+ */
+static uint64_t word_turns(const struct cyc_machine *m, int64_t *turns)
+{
+	const struct cyc_conv *c = &m->conv;
+	int64_t used[64] = { 0 }, seen[4][2], words = 0;
+	uint64_t banks = 0;
+
+	*turns = 1;
+	for (int64_t tap = c->pass * c->pixels; tap < (c->pass + 1) * c->pixels; tap++) {
+		int64_t ty = c->y * c->k.sy + tap / c->k.kw * c->k.dy + c->k.org_y;
+		int64_t tx = c->x * c->k.sx + tap % c->k.kw * c->k.dx + c->k.org_x;
+		int64_t ring = c->in.wrap ? (c->in.phase + ty) % c->in.wrap : ty;
+		int64_t col = floor_div(tx, c->pixels), bank;
+		bool again = false;
+
+		if (tap >= c->k.kh * c->k.kw || ty < 0 || ty >= c->in.rows)
+			continue;
+		bank = c->v.inp + c->o * c->out.inp_oc_pitch + c->i * c->in.blk_pitch +
+		       ring * c->in.row_pitch + col;
+		bank -= floor_div(bank, m->board->dn) * m->board->dn;
+		for (int64_t i = 0; i < words; i++)
+			again = again || (seen[i][0] == ring && seen[i][1] == col);
+		if (again)
+			continue;
+		seen[words][0] = ring;
+		seen[words++][1] = col;
+		if (used[bank]++ == c->turn)
+			banks |= 1ull << bank;
+		*turns = cyc_max(*turns, used[bank]);
+	}
+	return banks;
+}
+
 void cyc_conv_start(struct cyc_machine *m, uint32_t index)
 {
 	struct cyc_conv *c = &m->conv;
@@ -103,6 +145,11 @@ void cyc_conv_start(struct cyc_machine *m, uint32_t index)
 	}
 	if (c->v.mode == RIVULET_MODE_TAPS)
 		count_passes(m);
+	if (c->v.mode == RIVULET_MODE_BINARY) {
+		c->pixels = 1ll << m->config.c_mode.lanes;
+		c->passes = cyc_up(c->k.kh * c->k.kw, c->pixels);
+		c->reads = m->board->tn / m->board->dn;
+	}
 	if (c->v.mode != RIVULET_MODE_STOCHASTIC)
 		return;
 	m->times[index].end = m->now + stochastic_cycles(m);
@@ -131,6 +178,8 @@ uint64_t cyc_conv_banks(const struct cyc_machine *m)
 
 	if (c->v.mode == RIVULET_MODE_TAPS)
 		return bank_turns(m, &turns);
+	if (c->v.mode == RIVULET_MODE_BINARY)
+		return c->idle ? 0 : word_turns(m, &turns);
 	if (c->idle || ty < 0 || ty >= c->in.rows || tx < 0 || tx >= c->in.cols)
 		return 0;
 	return 1ull << cyc_inp(m, c->v.inp + c->o * c->out.inp_oc_pitch + c->i * c->in.blk_pitch +
@@ -142,7 +191,7 @@ bool cyc_conv_reads_weights(const struct cyc_machine *m)
 {
 	const struct cyc_conv *c = &m->conv;
 
-	return c->idle || (!c->turn && c->y * c->v.cols + c->x < c->reads);
+	return c->loop < c->reads;
 }
 
 /* Counts @n up to @end. Returns true when it starts again at 0. */
@@ -154,24 +203,35 @@ static bool wraps(int64_t *n, int64_t end)
 	return true;
 }
 
+/* Whether the pixel at hand is the last of its inner loop, and this is its last turn. */
+static bool ends_loop(struct cyc_machine *m, bool all_taps)
+{
+	struct cyc_conv *c = &m->conv;
+	int64_t turns = 1;
+
+	if (all_taps && c->v.mode == RIVULET_MODE_TAPS)
+		bank_turns(m, &turns);
+	else if (all_taps)
+		word_turns(m, &turns);
+	return wraps(&c->turn, turns) && wraps(&c->x, c->v.cols) && wraps(&c->y, c->v.rows);
+}
+
 /* Does the work of a working cycle. */
 void cyc_conv_step(struct cyc_machine *m)
 {
 	struct cyc_conv *c = &m->conv;
-	int64_t turns = 1;
-	bool taps = false;
+	bool all_taps = c->v.mode == RIVULET_MODE_TAPS || c->v.mode == RIVULET_MODE_BINARY;
 
-	/* The only pixel is done, and the second read is left. */
-	c->idle = !c->idle && c->v.rows * c->v.cols < c->reads;
+	c->loop++;
+	if (!c->idle && !ends_loop(m, all_taps))
+		return;
+	/* All pixels are done, and reads of WGT may be left. */
+	c->idle = c->loop < c->reads;
 	if (c->idle)
 		return;
-	if (c->v.mode == RIVULET_MODE_TAPS) {
-		bank_turns(m, &turns);
-		taps = true;
-	}
-	if (!wraps(&c->turn, turns) || !wraps(&c->x, c->v.cols) || !wraps(&c->y, c->v.rows) ||
-	    !wraps(&c->pass, c->passes) || !wraps(&c->kx, taps ? 1 : c->k.kw) ||
-	    !wraps(&c->ky, taps ? 1 : c->k.kh) || !wraps(&c->i, c->v.icb) ||
+	c->loop = 0;
+	if (!wraps(&c->pass, c->passes) || !wraps(&c->kx, all_taps ? 1 : c->k.kw) ||
+	    !wraps(&c->ky, all_taps ? 1 : c->k.kh) || !wraps(&c->i, c->v.icb) ||
 	    !wraps(&c->o, c->v.ocb))
 		return;
 	m->times[c->index].end = m->now + 1 + CYC_FILL;

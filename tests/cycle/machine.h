@@ -146,6 +146,8 @@ struct cyc_store {
 struct cyc_conv {
 	bool active;
 	bool idle; /* this cycle only reads WGT */
+	int64_t loop; /* cycles of the inner loop so far */
+	int64_t pixels; /* binary: of an INP word, and taps of a pass */
 	uint32_t index;
 	struct rivulet_insn_conv v;
 	struct rivulet_insn_c_kernel k;
@@ -154,7 +156,7 @@ struct cyc_conv {
 	int64_t passes;
 	int64_t reads; /* of WGT in an inner loop */
 	int64_t o, i, ky, kx, pass, y, x;
-	int64_t turn;		  /* taps: of the pixel at the banks */
+	int64_t turn;		  /* taps, binary: of the pixel at the banks */
 	int64_t pass_of[31 * 31]; /* taps: of each tap */
 };
 

@@ -125,6 +125,18 @@ static void put_taps(struct maker *m)
 	PUT(m, c_mode, .mult = pick(m, 0, 3), .first = pick(m, 0, m->b->tn - 1));
 }
 
+/* Pixels of one, two or four to a word, with pitches that cause conflicts and such that do not. */
+static void put_binary(struct maker *m)
+{
+	PUT(m, c_kernel, .kh = pick(m, 1, 5), .kw = pick(m, 1, 7), .sy = pick(m, 1, 2),
+	    .sx = pick(m, 1, 3), .dy = pick(m, 1, 2), .dx = pick(m, 1, 2), .org_y = -chance(m, 2),
+	    .org_x = -chance(m, 2));
+	PUT(m, c_input, .row_pitch = pick(m, 4, 40), .blk_pitch = pick(m, 200, 500),
+	    .rows = pick(m, 4, 16), .cols = pick(m, 4, 16), .wrap = chance(m, 3) ? pick(m, 5, 12) : 0,
+	    .phase = pick(m, 0, 4));
+	PUT(m, c_mode, .lanes = pick(m, 0, 2), .border = chance(m, 2));
+}
+
 static void put_conv(struct maker *m)
 {
 	struct rivulet_decoded d = { .form = RIVULET_FORM_conv };
@@ -146,6 +158,9 @@ static void put_conv(struct maker *m)
 	} else if (m->b->modes >> RIVULET_MODE_TAPS & 1 && chance(m, 2)) {
 		d.conv.mode = RIVULET_MODE_TAPS;
 		put_taps(m);
+	} else if (m->b->modes >> RIVULET_MODE_BINARY & 1) {
+		d.conv.mode = RIVULET_MODE_BINARY;
+		put_binary(m);
 	}
 	put_work(m, d, RIVULET_Q_CONV);
 }

@@ -304,6 +304,61 @@ static inline void ref_add_taps(const struct ref *r, const struct rivulet_insn_c
 		sum[k] += ref_taps_sum(r, v, o, i, k / tm / v->cols, k / tm % v->cols, (int)(k % tm), w);
 }
 
+/*
+ * The bit of channel @n at (@ty, @tx) as +1 or -1, or 0 where it takes no part: a channel that is
+ * not valid, or with C_MODE.border a place outside the bounds.
+ */
+static inline int64_t ref_bit(const struct ref *r, const struct rivulet_insn_conv *v, int64_t o,
+			      int64_t i, int64_t ty, int64_t tx, int64_t n)
+{
+	const struct rivulet_insn_c_mode *m = &r->c->c_mode;
+	const struct rivulet_insn_c_input *in = &r->c->c_input;
+	int64_t pixels = (int64_t)1 << m->lanes, bytes = r->b->tn / pixels, part = 0;
+	int64_t channel = i * 8 * bytes + n, byte;
+
+	if (channel < m->first || (m->valid && channel >= m->first + m->valid))
+		return 0;
+	if (ty < 0 || ty >= in->rows || tx < 0 || tx >= in->cols) {
+		if (m->border)
+			return 0;
+	} else {
+		part = tx % pixels;
+		tx /= pixels;
+	}
+	byte = ref_conv_x(r, v, o, i, ty, tx, (int)(part * bytes + n / 8));
+	return byte >> n % 8 & 1 ? 1 : -1;
+}
+
+/* The sum of row @m over all taps of input block @i, whose weights begin at @w. */
+static inline int64_t ref_binary_sum(const struct ref *r, const struct rivulet_insn_conv *v,
+				     int64_t o, int64_t i, int64_t y, int64_t x, int64_t m,
+				     const int8_t *w)
+{
+	const struct rivulet_insn_c_kernel *k = &r->c->c_kernel;
+	int64_t pixels = (int64_t)1 << r->c->c_mode.lanes, bytes = r->b->tn / pixels, sum = 0;
+
+	for (int64_t t = 0; t < k->kh * k->kw; t++) {
+		const int8_t *row = w + (t / pixels * r->b->tm + m) * r->b->tn + t % pixels * bytes;
+
+		for (int64_t n = 0; n < 8 * bytes; n++) {
+			int64_t bit = ref_bit(r, v, o, i, y * k->sy + t / k->kw * k->dy + k->org_y,
+					      x * k->sx + t % k->kw * k->dx + k->org_x, n);
+
+			sum += row[n / 8] >> n % 8 & 1 ? bit : -bit;
+		}
+	}
+	return sum;
+}
+
+static inline void ref_add_binary(const struct ref *r, const struct rivulet_insn_conv *v, int64_t o,
+				  int64_t i, const int8_t *w, int64_t *sum)
+{
+	int64_t tm = r->b->tm;
+
+	for (int64_t k = 0; k < v->rows * (int64_t)v->cols * tm; k++)
+		sum[k] += ref_binary_sum(r, v, o, i, k / tm / v->cols, k / tm % v->cols, k % tm, w);
+}
+
 /* Adds the products of tap @t of input block @i to the sums of all places. */
 static inline void ref_add_tap(const struct ref *r, const struct rivulet_insn_conv *v, int64_t o,
 			       int64_t i, int64_t t, const int64_t *dense, int64_t *sum)
@@ -336,6 +391,10 @@ static inline void ref_conv_sums(const struct ref *r, const struct rivulet_insn_
 
 		if (v->mode == RIVULET_MODE_TAPS) {
 			ref_add_taps(r, v, o, i, (const int8_t *)r->wgt + 16 * at, sum);
+			continue;
+		}
+		if (v->mode == RIVULET_MODE_BINARY) {
+			ref_add_binary(r, v, o, i, (const int8_t *)r->wgt + 16 * at, sum);
 			continue;
 		}
 		for (int64_t t = 0; t < r->c->c_kernel.kh * r->c->c_kernel.kw; t++) {

@@ -87,7 +87,8 @@ START_TEST(resources)
 		{ "zu3eg-256", { 256 + 48, 162, 592, 31472 + 256 * 72 + 5888 }, 330, 178 },
 		/* INP 32, WGT 32, ACC 16, FIFOs 4; the part is XCZU3EG */
 		{ "dense-16x16", { 256 + 48, 84, 316, 28944 + 17408 }, 360, 216 },
-		{ "zcu102-binary", { 256 + 48, 84, 316, 28944 + 17408 }, 2520, 912 },
+		/* the same, and 4096 LUTs of one-bit products, 4 words of 128 bits from 16 banks */
+		{ "zcu102-binary", { 256 + 48, 84, 316, 28944 + 17408 + 4096 + 2304 + 128 }, 2520, 912 },
 	};
 
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
@@ -121,6 +122,9 @@ START_TEST(energy)
 	/* All of them sparse: a quarter more for each. */
 	w.sparse_macs = w.macs;
 	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 1250000 + 2000 + 2000000);
+	/* All of them binary: a 16th for each. */
+	w = (struct rivulet_work){ .macs = 1600000, .binary_macs = 1600000 };
+	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 100000);
 	/* Stochastic lanes that use 4 uJ at the highest level use a quarter at half the voltage. */
 	w = (struct rivulet_work){ .stream_macs = 1000, .stream_fj = 4000000000 };
 	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 4000000);

@@ -491,9 +491,11 @@ static void footprint_case(struct pair *p, const struct rivulet_decoded *d)
 
 static struct rivulet_decoded gen_sparse(struct pair *p);
 static struct rivulet_decoded gen_taps(struct pair *p);
+static struct rivulet_decoded gen_binary(struct pair *p);
 
 static struct rivulet_decoded (*const gens[])(struct pair *) = { gen_load, gen_store, gen_conv,
-								 gen_sparse, gen_taps, gen_alu };
+								 gen_sparse, gen_taps, gen_binary,
+								 gen_alu };
 
 #define GENS (sizeof(gens) / sizeof(gens[0]))
 
@@ -611,6 +613,34 @@ static struct rivulet_decoded gen_taps(struct pair *p)
 	pair_copy(p);
 	return d;
 }
+
+/* Any number of pixels in a word, any valid channels, both kinds of padding. */
+static struct rivulet_decoded gen_binary(struct pair *p)
+{
+	struct rivulet_decoded d = gen_conv(p);
+	struct rig *g = &p->g;
+	struct rivulet_insn_c_out out = g->config.c_out;
+	int64_t unit = g->board.tn > 16 ? g->board.tn / 16 : 1, lanes = rig_pick(g, 0, 2);
+	int64_t all = d.conv.icb * (8 * g->board.tn >> lanes);
+	int64_t first = rig_pick(g, 0, 2) ? 0 : rig_pick(g, 0, all - 1);
+
+	d.conv.mode = RIVULET_MODE_BINARY;
+	PUT(g, c_mode, .lanes = lanes, .border = rig_pick(g, 0, 1), .first = first,
+	    .valid = rig_pick(g, 0, 2) ? rig_pick(g, 0, all - first + !rig_pick(g, 0, 7)) : 0);
+	d.conv.wgt -= d.conv.wgt % unit;
+	PUT(g, c_out, .row_pitch = out.row_pitch, .blk_pitch = out.blk_pitch,
+	    .wgt_oc_pitch = out.wgt_oc_pitch - out.wgt_oc_pitch % unit,
+	    .wgt_ic_pitch = out.wgt_ic_pitch - out.wgt_ic_pitch % unit,
+	    .inp_oc_pitch = out.inp_oc_pitch);
+	pair_copy(p);
+	return d;
+}
+
+START_TEST(binary_conv_equals_reference)
+{
+	sweep(_i, gen_binary, "binary CONV");
+}
+END_TEST
 
 START_TEST(taps_conv_equals_reference)
 {
@@ -751,6 +781,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, conv_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, footprint_is_complete, 0, GENS * GEOMETRIES);
 	tcase_add_loop_test(t, taps_conv_equals_reference, 0, GEOMETRIES);
+	tcase_add_loop_test(t, binary_conv_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, sparse_conv_equals_reference, 0, GEOMETRIES);
 	tcase_add_test(t, sparse_conv_equals_dense);
 	tcase_add_loop_test(t, stochastic_conv_equals_reference, 0, GEOMETRIES);

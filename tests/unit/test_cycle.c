@@ -204,6 +204,43 @@ static void acc_beside_conv(const char *load, uint64_t delay)
 	expect(2, 66, 66 + 256 + delay + 8);
 }
 
+/*
+ * With two taps in a pass, 9 taps take 5 passes. At a pitch of 1 modulo the 16 banks, the last tap
+ * of a kernel row and the first of the next one share a bank, and the pass takes two cycles.
+ */
+START_TEST(binary_alone)
+{
+	board.dn = 16;
+	put("conv c_kernel kh=3 kw=3 sy=1 sx=1 dy=1 dx=1");
+	put("conv c_input rows=10 cols=10 row_pitch=6");
+	put("conv c_out row_pitch=8");
+	put("conv c_mode lanes=1");
+	put("conv conv mode=2 rows=8 cols=8 icb=1 ocb=2");
+	run();
+	expect(4, 68, 68 + 2 * 5 * 64 + 8);
+	count = 0;
+	put("conv c_kernel kh=2 kw=3 sy=1 sx=2 dy=1 dx=1");
+	put("conv c_input rows=10 cols=40 row_pitch=17");
+	put("conv c_mode lanes=1");
+	put("conv conv mode=2 rows=4 cols=8 icb=1 ocb=1");
+	run();
+	expect(3, 67, 67 + (3 + 1) * 32 + 8);
+}
+END_TEST
+
+/* With 4 multipliers of 16 columns, the weights of a pass take 4 cycles. */
+START_TEST(binary_reads_weights)
+{
+	put("conv c_kernel kh=1 kw=3 sy=1 sx=1 dy=1 dx=1");
+	put("conv c_input rows=10 cols=10 row_pitch=10");
+	put("conv conv mode=2 rows=1 cols=3 icb=1 ocb=1");
+	put("alu alu lut=1 rows=1 cols=1 blks=1");
+	run();
+	expect(2, 66, 66 + 3 * 4 + 8);
+	expect(3, 67, 66 + 3 * 4 + 16 + 2 + 8);
+}
+END_TEST
+
 START_TEST(halves)
 {
 	acc_beside_conv("load load mem=2 addr=508 slot=1 rows=1 cols=4 blks=1", 4);
@@ -276,6 +313,8 @@ int main(void)
 	tcase_add_test(t, conv_alone);
 	tcase_add_test(t, sparse_alone);
 	tcase_add_test(t, sparse_reads_weights_twice);
+	tcase_add_test(t, binary_alone);
+	tcase_add_test(t, binary_reads_weights);
 	tcase_add_test(t, halves);
 	tcase_add_test(t, banks);
 	tcase_add_test(t, alu_alone);

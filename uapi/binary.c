@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
+#include "rivulet_binary.h"
+
+#include <string.h>
+
+#define KERNEL_MOST 31
+#define TAPS_MOST   (KERNEL_MOST * KERNEL_MOST)
+#define OUTSIDE	    INT64_MIN
+
+struct rivulet_binary rivulet_binary_of(const struct rivulet_board *b, uint32_t lanes_log2,
+					const struct rivulet_insn_c_kernel *k)
+{
+	uint32_t lanes = 1u << lanes_log2, taps = k->kh * k->kw;
+
+	return (struct rivulet_binary){
+		.lanes = lanes,
+		.channels = 8 * b->tn / lanes,
+		.taps = taps,
+		.passes = (taps + lanes - 1) / lanes,
+		.reads = b->tn / b->dn,
+		.words = b->tm * b->tn / RIVULET_WGT_WORD,
+	};
+}
+
+void rivulet_binary_channels(const struct rivulet_board *b, const struct rivulet_insn_c_mode *m,
+			     const struct rivulet_insn_conv *v, uint64_t *from, uint64_t *to)
+{
+	uint64_t all = (uint64_t)v->icb * (8 * b->tn >> m->lanes);
+
+	*from = m->first;
+	*to = m->valid ? *from + (uint64_t)m->valid : all;
+}
+
+/* What the words of a pixel depend on. */
+struct site {
+	const struct rivulet_board *b;
+	const struct rivulet_binary *n;
+	const struct rivulet_insn_c_kernel *k;
+	int64_t pitch;
+	int64_t row[KERNEL_MOST]; /* of INP, of each kernel row relative to the first inside */
+};
+
+struct turns {
+	uint32_t cycles, full;
+};
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+	return a / b - (a % b < 0);
+}
+
+/* One word of a pass: its place, and its turn at the bank. */
+struct word {
+	int64_t row, col;
+	uint32_t bank, turn;
+};
+
+/*
+ * The turn of @w behind @used other words. Returns false if the word is one of them, which is read
+ * once.
+ */
+static bool take_turn(const struct word *used, uint32_t n, struct word *w)
+{
+	w->turn = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (used[i].row == w->row && used[i].col == w->col)
+			return false;
+		w->turn += used[i].bank == w->bank;
+	}
+	return true;
+}
+
+/* The cycles of a pixel of column @x in pass @pass. */
+static struct turns turns_of(const struct site *s, uint32_t pass, int64_t x)
+{
+	struct word word[RIVULET_BINARY_LANES], *w;
+	int64_t dn = s->b->dn, lanes = s->n->lanes;
+	uint32_t used = 0, at[RIVULET_BINARY_LANES] = { 0 };
+	struct turns t = { 1, 0 };
+
+	for (uint32_t i = 0; i < s->n->lanes; i++) {
+		uint32_t tap = pass * s->n->lanes + i;
+
+		if (tap >= s->n->taps || s->row[tap / s->k->kw] == OUTSIDE)
+			continue;
+		w = &word[used];
+		w->row = s->row[tap / s->k->kw];
+		w->col = floor_div(x * s->k->sx + tap % s->k->kw * s->k->dx + s->k->org_x, lanes);
+		w->bank = ((w->row * s->pitch + w->col) % dn + dn) % dn;
+		if (!take_turn(word, used, w))
+			continue;
+		used++;
+		t.full += ++at[w->turn] == s->b->dn;
+		t.cycles = w->turn >= t.cycles ? w->turn + 1 : t.cycles;
+	}
+	return t;
+}
+
+/* Cycles of a row of @cols pixels in each pass; columns repeat every @lanes pixels. */
+static void row_cycles(const struct site *s, int64_t cols, struct rivulet_binary_time *pass)
+{
+	int64_t lanes = s->n->lanes;
+
+	for (uint32_t i = 0; i < s->n->passes; i++) {
+		pass[i] = (struct rivulet_binary_time){ 0, 0 };
+		for (int64_t x = 0; x < lanes && x < cols; x++) {
+			struct turns t = turns_of(s, i, x);
+			uint64_t n = (cols - x + lanes - 1) / lanes;
+
+			pass[i].cycles += n * t.cycles;
+			pass[i].full += n * t.full;
+		}
+	}
+}
+
+/* The rows of INP of result row @y. Returns whether they lie to each other as those before. */
+static bool take_rows(struct site *s, const struct rivulet_insn_c_input *in, int64_t y)
+{
+	int64_t first = OUTSIDE;
+	bool same = true;
+
+	for (int64_t ky = 0; ky < s->k->kh; ky++) {
+		int64_t row = y * s->k->sy + ky * s->k->dy + s->k->org_y;
+
+		if (row < 0 || row >= in->rows) {
+			row = OUTSIDE;
+		} else {
+			row = in->wrap ? (in->phase + row) % in->wrap : row;
+			first = first == OUTSIDE ? row : first;
+			row -= first;
+		}
+		same = same && s->row[ky] == row;
+		s->row[ky] = row;
+	}
+	return same;
+}
+
+/* Whether no two words of a pass conflict while all taps are inside the bounds. */
+static bool no_conflict(struct site *s)
+{
+	for (int64_t ky = 0; ky < s->k->kh; ky++)
+		s->row[ky] = ky * s->k->dy;
+	for (uint32_t i = 0; i < s->n->passes; i++)
+		for (int64_t x = 0; x < s->n->lanes; x++)
+			if (turns_of(s, i, x).cycles > 1)
+				return false;
+	return true;
+}
+
+/* An inner loop is at least as long as the reads of WGT for the next one. */
+static uint64_t loop(const struct rivulet_binary *n, uint64_t cycles)
+{
+	return cycles < n->reads ? n->reads : cycles;
+}
+
+/* Row by row, as rows may conflict in some places only. */
+static struct rivulet_binary_time sum_rows(struct site *s, const struct rivulet_insn_c_input *in,
+					   int64_t rows, int64_t cols)
+{
+	struct rivulet_binary_time row[TAPS_MOST], sum[TAPS_MOST] = { { 0, 0 } }, all = { 0, 0 };
+	const struct rivulet_binary *n = s->n;
+
+	for (int64_t y = 0; y < rows; y++) {
+		if (!take_rows(s, in, y) || !y)
+			row_cycles(s, cols, row);
+		for (uint32_t i = 0; i < n->passes; i++) {
+			sum[i].cycles += row[i].cycles;
+			sum[i].full += row[i].full;
+		}
+	}
+	for (uint32_t i = 0; i < n->passes; i++) {
+		all.cycles += loop(n, sum[i].cycles);
+		all.full += sum[i].full;
+	}
+	return all;
+}
+
+struct rivulet_binary_time rivulet_binary_time(const struct rivulet_board *b,
+					       const struct rivulet_binary *n,
+					       const struct rivulet_insn_c_kernel *k,
+					       const struct rivulet_insn_c_input *in, int64_t rows,
+					       int64_t cols)
+{
+	struct site s = { .b = b, .n = n, .k = k, .pitch = in->row_pitch };
+	bool apart = b->dn > n->lanes && in->wrap * in->row_pitch % b->dn == 0;
+
+	if (apart && no_conflict(&s))
+		return (struct rivulet_binary_time){ .cycles = n->passes * loop(n, rows * cols) };
+	return sum_rows(&s, in, rows, cols);
+}
+
+int64_t rivulet_binary_pitch(const struct rivulet_board *b, const struct rivulet_binary *n,
+			     const struct rivulet_insn_c_kernel *k, int64_t words)
+{
+	for (int64_t pitch = words; pitch < words + b->dn; pitch++) {
+		struct site s = { .b = b, .n = n, .k = k, .pitch = pitch };
+
+		if (no_conflict(&s))
+			return pitch;
+	}
+	return words;
+}
