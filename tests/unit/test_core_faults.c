@@ -264,7 +264,7 @@ static const struct {
 	{ "store store kind=3 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "store store mem=2 flip=1 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_FIELD }, /* no kernel */
-	{ "conv conv mode=2 rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
+	{ "conv conv mode=3 rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
 	{ "alu alu rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_MODE },
 	{ "alu alu src=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD }, /* ACC needs rq */
 	{ "alu alu src=1 dst=1 rq=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
@@ -381,24 +381,34 @@ static const struct {
 	const char *mode, *out, *conv;
 	uint32_t tm, tn, dn;
 	int fault;
+	bool binary; /* else sparse */
 } pairs[] = {
-	{ "dn=1", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_NONE },
-	{ "dn=16", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_NONE },
-	{ "dn=0", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_FIELD },
-	{ "dn=17", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_FIELD },
-	{ "dn=32", "row_pitch=1", "wgt=2", 32, 32, 8, RIVULET_FAULT_NONE },
-	{ "dn=8", "row_pitch=1", "wgt=1", 32, 32, 8, RIVULET_FAULT_FIELD },
-	{ "dn=8", "wgt_ic_pitch=1", "", 32, 32, 8, RIVULET_FAULT_FIELD },
-	{ "dn=8", "wgt_oc_pitch=3", "", 32, 32, 8, RIVULET_FAULT_FIELD },
-	{ "dn=4 wfmt=1", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_MODE },
+	{ "dn=1", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_NONE, false },
+	{ "dn=16", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_NONE, false },
+	{ "dn=0", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_FIELD, false },
+	{ "dn=17", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_FIELD, false },
+	{ "dn=32", "row_pitch=1", "wgt=2", 32, 32, 8, RIVULET_FAULT_NONE, false },
+	{ "dn=8", "row_pitch=1", "wgt=1", 32, 32, 8, RIVULET_FAULT_FIELD, false },
+	{ "dn=8", "wgt_ic_pitch=1", "", 32, 32, 8, RIVULET_FAULT_FIELD, false },
+	{ "dn=8", "wgt_oc_pitch=3", "", 32, 32, 8, RIVULET_FAULT_FIELD, false },
+	{ "dn=4 wfmt=1", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_MODE, false },
 	/* one pass of 64 values and 64 indices of 4 bits: words 4090..4095 of 4096 */
-	{ "dn=4", "row_pitch=1", "wgt=4090", 16, 16, 4, RIVULET_FAULT_NONE },
-	{ "dn=4", "row_pitch=1", "wgt=4091", 16, 16, 4, RIVULET_FAULT_SPAD },
-	{ "dn=5", "row_pitch=1", "wgt=4085", 16, 16, 4, RIVULET_FAULT_SPAD },
-	{ "dn=5", "row_pitch=1", "wgt=4084", 16, 16, 4, RIVULET_FAULT_NONE },
+	{ "dn=4", "row_pitch=1", "wgt=4090", 16, 16, 4, RIVULET_FAULT_NONE, false },
+	{ "dn=4", "row_pitch=1", "wgt=4091", 16, 16, 4, RIVULET_FAULT_SPAD, false },
+	{ "dn=5", "row_pitch=1", "wgt=4085", 16, 16, 4, RIVULET_FAULT_SPAD, false },
+	{ "dn=5", "row_pitch=1", "wgt=4084", 16, 16, 4, RIVULET_FAULT_NONE, false },
+	{ "lanes=2", "row_pitch=1", "wgt=4080", 16, 16, 4, RIVULET_FAULT_NONE, true },
+	{ "lanes=2", "row_pitch=1", "wgt=4081", 16, 16, 4, RIVULET_FAULT_SPAD, true },
+	{ "lanes=3", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, true },
+	{ "lanes=1 first=63", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_NONE, true },
+	{ "lanes=1 first=64", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, true },
+	{ "first=100 valid=28", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_NONE, true },
+	{ "first=100 valid=29", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, true },
+	{ "wfmt=1", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_MODE, true },
+	{ "border=1", "wgt_oc_pitch=1", "", 32, 32, 8, RIVULET_FAULT_FIELD, true },
 };
 
-START_TEST(sparse_configuration)
+START_TEST(weight_configuration)
 {
 	char line[128];
 
@@ -409,8 +419,8 @@ START_TEST(sparse_configuration)
 	rig_asm(&rig, line);
 	snprintf(line, sizeof(line), "conv c_out %s", pairs[_i].out);
 	rig_asm(&rig, line);
-	snprintf(line, sizeof(line), "conv conv mode=1 rows=1 cols=1 icb=1 ocb=1 %s",
-		 pairs[_i].conv);
+	snprintf(line, sizeof(line), "conv conv mode=%d rows=1 cols=1 icb=1 ocb=1 %s",
+		 pairs[_i].binary ? RIVULET_MODE_BINARY : RIVULET_MODE_SPARSE, pairs[_i].conv);
 	rig_asm(&rig, line);
 	rig_end(&rig);
 	expect(pairs[_i].fault, pairs[_i].fault ? 3 : 5);
@@ -425,6 +435,16 @@ START_TEST(no_sparse_engine)
 	rig_asm(&rig, "conv conv mode=1 rows=1 cols=1 icb=1 ocb=1");
 	rig_end(&rig);
 	expect(RIVULET_FAULT_MODE, 2);
+}
+END_TEST
+
+START_TEST(no_binary_engine)
+{
+	rig.board.modes = 1 << RIVULET_MODE_DENSE;
+	rig_asm(&rig, "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+	rig_asm(&rig, "conv conv mode=2 rows=1 cols=1 icb=1 ocb=1");
+	rig_end(&rig);
+	expect(RIVULET_FAULT_MODE, 1);
 }
 END_TEST
 
@@ -797,8 +817,9 @@ static void add_faults(TCase *t)
 	tcase_add_loop_test(t, stream_configuration, 0,
 			     (int)(sizeof(streams) / sizeof(streams[0])));
 	tcase_add_test(t, no_stream_lanes);
-	tcase_add_loop_test(t, sparse_configuration, 0, sizeof(pairs) / sizeof(pairs[0]));
+	tcase_add_loop_test(t, weight_configuration, 0, sizeof(pairs) / sizeof(pairs[0]));
 	tcase_add_test(t, no_sparse_engine);
+	tcase_add_test(t, no_binary_engine);
 	tcase_add_loop_test(t, bad_configuration, 0, sizeof(bad_configs) / sizeof(bad_configs[0]));
 	tcase_add_test(t, conv_input_outside);
 	tcase_add_test(t, tokens_overflow);
