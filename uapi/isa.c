@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* A struct of a form has one int64_t per field in table order, so field i is int64_t number i. */
@@ -99,7 +100,7 @@ int rivulet_cfg_form(unsigned int index)
 	return index < RIVULET_CFG_COUNT ? form_of_cfg[index] : -1;
 }
 
-static uint64_t get_bits(const struct rivulet_insn *in, unsigned int lsb, unsigned int width)
+static inline uint64_t get_bits(const struct rivulet_insn *in, unsigned int lsb, unsigned int width)
 {
 	unsigned int word = lsb / 64, shift = lsb % 64;
 	uint64_t v = in->w[word] >> shift;
@@ -109,7 +110,7 @@ static uint64_t get_bits(const struct rivulet_insn *in, unsigned int lsb, unsign
 	return v & ((UINT64_C(1) << width) - 1);
 }
 
-static void put_bits(struct rivulet_insn *out, unsigned int lsb, unsigned int width, uint64_t v)
+static inline void put_bits(struct rivulet_insn *out, unsigned int lsb, unsigned int width, uint64_t v)
 {
 	unsigned int word = lsb / 64, shift = lsb % 64;
 
@@ -119,18 +120,46 @@ static void put_bits(struct rivulet_insn *out, unsigned int lsb, unsigned int wi
 		out->w[word + 1] |= v >> (64 - shift);
 }
 
-static int fits(const struct rivulet_field *f, int64_t v)
+static inline bool fits(unsigned int width, bool sgn, int64_t v)
 {
-	if (f->sgn)
-		return v >= -(INT64_C(1) << (f->width - 1)) && v < INT64_C(1) << (f->width - 1);
-	return v >= 0 && v < INT64_C(1) << f->width;
+	if (sgn)
+		return v >= -(INT64_C(1) << (width - 1)) && v < INT64_C(1) << (width - 1);
+	return v >= 0 && v < INT64_C(1) << width;
+}
+
+/* One function per form, so that position and width of each field are constants in the code. */
+#define PUT(fname, lsb_, width_, sgn_, doc_)                                                       \
+	if (!fits(width_, sgn_, v->fname))                                                         \
+		return #fname;                                                                     \
+	put_bits(out, lsb_, width_, v->fname);
+#define PACK(name, table)                                                                          \
+	static const char *pack_##name(const struct rivulet_insn_##name *v,                        \
+				       struct rivulet_insn *out)                                   \
+	{                                                                                          \
+		RIVULET_ISA_HEADER(PUT)                                                            \
+		table(PUT)                                                                         \
+		return NULL;                                                                       \
+	}
+RIVULET_ISA_FORMS(PACK)
+
+/* Returns the first field whose value does not fit, or NULL. */
+static const char *pack(const struct rivulet_decoded *d, struct rivulet_insn *out)
+{
+#define PACK_CASE(name, table)                                                                     \
+	case RIVULET_FORM_##name:                                                                  \
+		return pack_##name(&d->name, out);
+	switch (d->form) {
+		RIVULET_ISA_FORMS(PACK_CASE)
+	default:
+		return "form";
+	}
 }
 
 int rivulet_encode(const struct rivulet_decoded *d, struct rivulet_insn *out, const char **bad)
 {
 	const struct rivulet_form_info *info = rivulet_form_table(d->form);
 	struct rivulet_decoded copy = *d;
-	const int64_t *value = (const int64_t *)&copy.h;
+	const char *field;
 
 	memset(out, 0, sizeof(*out));
 	copy.h.op = info->op;
@@ -138,17 +167,10 @@ int rivulet_encode(const struct rivulet_decoded *d, struct rivulet_insn *out, co
 		copy.h.queue = info->queue;
 	if (info->index >= 0)
 		put_bits(out, 16, 6, info->index);
-	for (int i = 0; i < info->fields; i++) {
-		const struct rivulet_field *f = &info->field[i];
-
-		if (!fits(f, value[i])) {
-			if (bad)
-				*bad = f->name;
-			return -ERANGE;
-		}
-		put_bits(out, f->lsb, f->width, value[i]);
-	}
-	return 0;
+	field = pack(&copy, out);
+	if (field && bad)
+		*bad = field;
+	return field ? -ERANGE : 0;
 }
 
 static int form_of(const struct rivulet_insn *in)
@@ -163,11 +185,42 @@ static int form_of(const struct rivulet_insn *in)
 	return -1;
 }
 
+static inline int64_t get_field(const struct rivulet_insn *in, unsigned int lsb, unsigned int width,
+				bool sgn)
+{
+	uint64_t v = get_bits(in, lsb, width);
+
+	if (sgn && v >> (width - 1))
+		v |= ~UINT64_C(0) << width;
+	return (int64_t)v;
+}
+
+#define GET(fname, lsb_, width_, sgn_, doc_) v->fname = get_field(in, lsb_, width_, sgn_);
+#define UNPACK(name, table)                                                                        \
+	static void unpack_##name(const struct rivulet_insn *in, struct rivulet_insn_##name *v)    \
+	{                                                                                          \
+		RIVULET_ISA_HEADER(GET)                                                            \
+		table(GET)                                                                         \
+	}
+RIVULET_ISA_FORMS(UNPACK)
+
+static void unpack(const struct rivulet_insn *in, struct rivulet_decoded *d)
+{
+#define UNPACK_CASE(name, table)                                                                   \
+	case RIVULET_FORM_##name:                                                                  \
+		unpack_##name(in, &d->name);                                                       \
+		break;
+	switch (d->form) {
+		RIVULET_ISA_FORMS(UNPACK_CASE)
+	default:
+		break;
+	}
+}
+
 int rivulet_decode(const struct rivulet_insn *in, struct rivulet_decoded *d)
 {
 	int form = form_of(in);
 	const struct rivulet_form_info *info;
-	int64_t *value = (int64_t *)&d->h;
 
 	if (form < 0)
 		return RIVULET_FAULT_OPCODE;
@@ -175,14 +228,7 @@ int rivulet_decode(const struct rivulet_insn *in, struct rivulet_decoded *d)
 	if (in->w[0] & ~info->mask[0] || in->w[1] & ~info->mask[1])
 		return RIVULET_FAULT_RESERVED;
 	d->form = form;
-	for (int i = 0; i < info->fields; i++) {
-		const struct rivulet_field *f = &info->field[i];
-		uint64_t v = get_bits(in, f->lsb, f->width);
-
-		if (f->sgn && v >> (f->width - 1))
-			v |= ~UINT64_C(0) << f->width;
-		value[i] = (int64_t)v;
-	}
+	unpack(in, d);
 	if (info->queue >= 0 && d->h.queue != info->queue)
 		return RIVULET_FAULT_OPCODE;
 	if ((d->h.pop | d->h.push) >> d->h.queue & 1)
