@@ -10,10 +10,20 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* The part of @total that belongs to step @i of @n; the parts differ by one at most. */
-static uint64_t share(uint64_t total, uint64_t i, uint64_t n)
+/* ---- parts ---- */
+
+static void divide(struct dma_parts *p, uint64_t total, uint64_t n)
 {
-	return total * (i + 1) / n - total * i / n;
+	*p = (struct dma_parts){ .each = total / n, .rest = total % n, .n = n };
+}
+
+static uint64_t take(struct dma_parts *p)
+{
+	p->sum += p->rest;
+	if (p->sum < p->n)
+		return p->each;
+	p->sum -= p->n;
+	return p->each + 1;
 }
 
 /* ---- FIFO ---- */
@@ -46,30 +56,36 @@ static void fifo_put(struct dma_fifo *f, uint64_t bytes, uint64_t release)
 
 /* ---- an instruction ---- */
 
-static uint64_t strip_of(const struct dma_transfer *t, uint64_t step)
-{
-	return step * t->cost.strips / t->steps;
-}
-
-static bool first_of_strip(const struct dma_transfer *t)
-{
-	return !t->step || strip_of(t, t->step) != strip_of(t, t->step - 1);
-}
-
-static bool last_of_strip(const struct dma_transfer *t)
-{
-	return t->step + 1 == t->steps || strip_of(t, t->step) != strip_of(t, t->step + 1);
-}
-
 /*
- * The bytes of the FIFO that a step needs: whole beats for LOAD, the bytes that go to memory for
- * STORE.
+ * The bytes of the FIFO that a step needs are whole beats for LOAD, and the bytes that go to memory
+ * for STORE.
  */
-static uint64_t step_bytes(const struct dma *d, const struct dma_transfer *t)
+static void divide_steps(const struct dma *d, struct dma_transfer *t, const struct rivulet_cost *c)
 {
+	uint64_t strips = c->strips < t->steps ? c->strips : t->steps;
+
+	divide(&t->bursts, c->bursts, t->steps);
+	divide(&t->beats, c->beats, t->steps);
 	if (t == &d->transfer[DMA_STORE])
-		return share(t->cost.write_bytes, t->step, t->steps);
-	return share(t->cost.beats, t->step, t->steps) * d->board->port_bytes;
+		divide(&t->bytes, c->write_bytes, t->steps);
+	t->stripped = strips;
+	divide(&t->strips, strips, t->steps);
+	divide(&t->words, c->spad, strips ? strips : t->steps);
+	t->part.last = true;
+}
+
+static void next_step(const struct dma *d, struct dma_transfer *t)
+{
+	t->part.bursts = take(&t->bursts);
+	t->part.beats = take(&t->beats);
+	t->part.first = t->part.last;
+	t->part.last = !t->stripped || take(&t->strips);
+	if (t->part.first)
+		t->part.words = take(&t->words);
+	if (t == &d->transfer[DMA_STORE])
+		t->part.bytes = take(&t->bytes);
+	else
+		t->part.bytes = t->part.beats * d->board->port_bytes;
 }
 
 /* Sets the cycle in which LOAD requests the next burst, which needs room in the buffer. */
@@ -77,9 +93,9 @@ static void ready_load(struct dma *d, uint64_t at)
 {
 	struct dma_transfer *t = &d->transfer[DMA_LOAD];
 
-	if (!t->cost.strips)
-		at = fifo_room(&t->fifo, step_bytes(d, t), at);
-	else if (first_of_strip(t))
+	if (!t->stripped)
+		at = fifo_room(&t->fifo, t->part.bytes, at);
+	else if (t->part.first)
 		at = later(at, t->strip[0]);
 	t->ready = at;
 }
@@ -96,21 +112,20 @@ static uint64_t delayed(uint64_t words, uint32_t slow)
 static void ready_store(struct dma *d, uint32_t slow)
 {
 	struct dma_transfer *t = &d->transfer[DMA_STORE];
-	uint64_t words;
+	uint64_t words = delayed(t->part.words, slow);
 
-	if (!t->cost.strips) {
-		words = delayed(share(t->cost.spad, t->step, t->steps), slow);
-		t->spad = fifo_room(&t->fifo, step_bytes(d, t), t->spad) + words;
+	if (!t->stripped) {
+		t->spad = fifo_room(&t->fifo, t->part.bytes, t->spad) + words;
 		t->ready = t->spad;
-	} else if (first_of_strip(t)) {
-		words = share(t->cost.spad, strip_of(t, t->step), t->cost.strips);
-		t->spad = later(t->spad, t->strip[0]) + delayed(words, slow);
+	} else if (t->part.first) {
+		t->spad = later(t->spad, t->strip[0]) + words;
 		t->ready = t->spad;
 	}
 }
 
 static void prepare(struct dma *d, enum dma_user who, uint64_t at, uint32_t slow)
 {
+	next_step(d, &d->transfer[who]);
 	if (who == DMA_LOAD)
 		ready_load(d, at);
 	else
@@ -121,17 +136,16 @@ void dma_start(struct dma *d, enum dma_user who, const struct rivulet_cost *cost
 {
 	struct dma_transfer *t = &d->transfer[who];
 
-	t->cost = *cost;
 	t->step = 0;
 	t->steps = cost->bursts < DMA_STEPS_MAX ? cost->bursts : DMA_STEPS_MAX;
-	if (t->cost.strips > t->steps)
-		t->cost.strips = t->steps;
 	t->spad = who == DMA_LOAD ? later(t->spad, now) + cost->pad : now;
 	t->on = t->steps > 0;
-	if (t->on)
-		prepare(d, who, now, 0);
-	else
+	if (!t->on) {
 		t->spad += cost->spad;
+		return;
+	}
+	divide_steps(d, t, cost);
+	prepare(d, who, now, 0);
 }
 
 /*
@@ -141,17 +155,15 @@ void dma_start(struct dma *d, enum dma_user who, const struct rivulet_cost *cost
 static uint64_t fill(struct dma *d, uint64_t first, uint64_t data, uint32_t slow)
 {
 	struct dma_transfer *t = &d->transfer[DMA_LOAD];
-	uint64_t words;
+	uint64_t words = delayed(t->part.words, slow);
 
-	if (!t->cost.strips) {
-		words = delayed(share(t->cost.spad, t->step, t->steps), slow);
+	if (!t->stripped) {
 		t->spad = later(later(t->spad, first) + words, data);
-		fifo_put(&t->fifo, step_bytes(d, t), t->spad);
+		fifo_put(&t->fifo, t->part.bytes, t->spad);
 		return words;
 	}
-	if (!last_of_strip(t))
+	if (!t->part.last)
 		return 0;
-	words = delayed(share(t->cost.spad, strip_of(t, t->step), t->cost.strips), slow);
 	t->spad = later(t->spad, data) + words;
 	t->strip[0] = t->strip[1];
 	t->strip[1] = t->spad;
@@ -162,15 +174,15 @@ static uint64_t send(struct dma *d, uint64_t sent)
 {
 	struct dma_transfer *t = &d->transfer[DMA_STORE];
 
-	if (!t->cost.strips) {
-		fifo_put(&t->fifo, step_bytes(d, t), sent);
-		return share(t->cost.spad, t->step, t->steps);
+	if (!t->stripped) {
+		fifo_put(&t->fifo, t->part.bytes, sent);
+		return t->part.words;
 	}
-	if (!last_of_strip(t))
+	if (!t->part.last)
 		return 0;
 	t->strip[0] = t->strip[1];
 	t->strip[1] = sent;
-	return share(t->cost.spad, strip_of(t, t->step), t->cost.strips);
+	return t->part.words;
 }
 
 /* ---- the port ---- */
@@ -189,7 +201,8 @@ void dma_ask(struct dma *d, uint64_t beats, uint64_t now)
 	struct dma_transfer *t = &d->transfer[DMA_FETCH];
 
 	t->on = true;
-	t->cost = (struct rivulet_cost){ .bursts = 1, .beats = beats };
+	t->part.bursts = 1;
+	t->part.beats = beats;
 	t->steps = 1;
 	t->step = 0;
 	t->ready = now;
@@ -231,10 +244,9 @@ uint64_t dma_next(const struct dma *d, enum dma_user *who)
  * The cycles for which a step holds the port. A step of several bursts takes at least the time for
  * which they are outstanding, divided by the bursts that may be outstanding.
  */
-static uint64_t hold(const struct dma *d, const struct dma_transfer *t, uint64_t beats)
+static uint64_t hold(const struct dma *d, const struct dma_transfer *t)
 {
-	uint64_t bursts = share(t->cost.bursts, t->step, t->steps);
-	uint64_t cycles = beats + bursts * d->board->burst_gap;
+	uint64_t bursts = t->part.bursts, cycles = t->part.beats + bursts * d->board->burst_gap;
 
 	if (bursts == 1)
 		return cycles;
@@ -244,9 +256,8 @@ static uint64_t hold(const struct dma *d, const struct dma_transfer *t, uint64_t
 struct dma_grant dma_serve(struct dma *d, enum dma_user who, uint64_t now, uint32_t slow)
 {
 	struct dma_transfer *t = &d->transfer[who];
-	uint64_t beats = share(t->cost.beats, t->step, t->steps);
-	uint64_t first = now + d->board->mem_latency;
-	struct dma_grant g = { .free = now + hold(d, t, beats), .last = t->step + 1 == t->steps };
+	uint64_t beats = t->part.beats, first = now + d->board->mem_latency;
+	struct dma_grant g = { .free = now + hold(d, t), .last = t->step + 1 == t->steps };
 
 	d->grant[d->grants++ % DMA_GRANTS] = now;
 	d->free = g.free;

@@ -23,11 +23,26 @@ struct dma_fifo {
 	uint64_t used, size;
 };
 
+/*
+ * A total that is divided among @n steps: the first i have total * i / n of it. The parts are taken
+ * in order.
+ */
+struct dma_parts {
+	uint64_t each, rest, n;
+	uint64_t sum; /* rest times the number of parts that were taken, modulo n */
+};
+
 /* An instruction in the stage at the port. */
 struct dma_transfer {
-	bool on;
-	struct rivulet_cost cost;
+	bool on, stripped;	/* stripped: through the row buffer, not through the FIFO */
 	uint64_t steps, step;
+	struct dma_parts bursts, beats, bytes; /* of a step; bytes: in the FIFO */
+	struct dma_parts words;	 /* cycles at the scratchpad: of a step, or of a strip */
+	struct dma_parts strips; /* that end with a step: 0 or 1 */
+	struct {
+		uint64_t bursts, beats, bytes, words;
+		bool first, last; /* of its strip */
+	} part;			/* of step @step */
 	uint64_t ready;		/* cycle from which on the next burst is requested */
 	/* LOAD: cycle in which the fill stage ends; STORE: the drain stage */
 	uint64_t spad;
