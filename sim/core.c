@@ -29,7 +29,7 @@ struct rvl_run {
 	struct rvl_job *job;
 	struct stream stream;
 	struct rivulet_timeline *t;
-	struct rivulet_event e;
+	const struct rivulet_event *e; /* the timeline's last */
 	bool held; /* the timeline has returned @e, which is not executed yet */
 };
 
@@ -237,10 +237,10 @@ static int end_insn(struct rvl_core *c, const struct rivulet_event *e)
 static int run_events(struct rvl_core *c, bool brief)
 {
 	struct rvl_run *run = c->run;
-	struct rivulet_event *e = &run->e;
 	int r = 1;
 
-	while (run->held || (r = rivulet_timeline_next(run->t, e)) == 1) {
+	while (run->held || (r = rivulet_timeline_next(run->t, &run->e)) == 1) {
+		const struct rivulet_event *e = run->e;
 		int fault;
 
 		run->held = brief && !e->done && !is_brief(e);
@@ -339,6 +339,7 @@ bool rvl_core_go(struct rvl_core *c, bool brief, struct rivulet_status *st)
 	const struct rivulet_timeline_stats *stats = run->t ? rivulet_timeline_stats(run->t) :
 		&none;
 	struct rvl_job *job = run->job;
+	uint32_t index = 0; /* of the instruction that faults */
 	int r = RIVULET_FAULT_INTERNAL;
 
 	if (!stream_ok(&job->variant)) {
@@ -349,11 +350,13 @@ bool rvl_core_go(struct rvl_core *c, bool brief, struct rivulet_status *st)
 	}
 	if (r == LATER)
 		return false;
+	if (run->e)
+		index = run->e->index;
 	if (r > 0 && run->t)
 		rivulet_timeline_drain(run->t);
 	report(st, stats);
 	job->work = rivulet_timeline_work(stats);
-	outcome(c, st, r, run->e.index, stats->retired);
+	outcome(c, st, r, index, stats->retired);
 	run->t = rivulet_timeline_free(run->t);
 	c->regions = NULL;
 	c->abort = NULL;

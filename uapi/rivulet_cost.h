@@ -120,7 +120,10 @@ void rivulet_cost_of(const struct rivulet_board *b, const struct rivulet_config 
 
 struct rivulet_timeline;
 
-/** struct rivulet_event - the start or the end of one instruction */
+/**
+ * struct rivulet_event - the start or the end of one instruction
+ * It belongs to the timeline and is valid until the next call.
+ */
 struct rivulet_event {
 	uint32_t index;		/* in the command stream */
 	bool done;		/* this is its end; else its start, and @end is not known yet */
@@ -168,15 +171,15 @@ void rivulet_timeline_stream_at(struct rivulet_timeline *t, uint64_t position);
 
 /**
  * rivulet_timeline_next() - the next start or end of an instruction, in the order of time
- * Each instruction is returned twice, END once with @e->done. Within a cycle ends come first, and
+ * Each instruction is returned twice, END once with (*e)->done. Within a cycle ends come first, and
  * the queues in the order LOAD, CONV, ALU, STORE. The function applies CFG and tokens itself. When
  * it returns a start, rivulet_timeline_config() is the configuration under which the instruction
  * runs.
- * Returns 1 with @e, 0 when END has drained, or an enum rivulet_fault negated with e->index set
+ * Returns 1 with @e, 0 when END has drained, or an enum rivulet_fault negated with (*e)->index set
  * (RESERVED, OPCODE, FIELD, MODE, TOKEN_OVERFLOW, DEADLOCK, ENDLESS, NO_END, or that of the
  * callback).
  */
-int rivulet_timeline_next(struct rivulet_timeline *t, struct rivulet_event *e);
+int rivulet_timeline_next(struct rivulet_timeline *t, const struct rivulet_event **e);
 /**
  * rivulet_timeline_drain() - after a fault, let all instructions end that have started; afterwards
  * only the statistics are valid

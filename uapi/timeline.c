@@ -34,11 +34,11 @@ struct queue {
 	uint64_t place;	      /* when the last place that was freed can be taken */
 	uint64_t engine_free; /* NEVER: not known yet */
 	uint64_t retired;     /* end of the last instruction whose end is known */
-	struct flight flight[RIVULET_FLIGHT];
+	/* in a ring; the place behind them is where the head of the queue is decoded */
+	struct flight flight[RIVULET_FLIGHT + 1];
 	uint32_t first, flying;
-	bool decoded; /* insn and fault are those of the head */
+	bool decoded; /* the head is; fault is that of its decoding */
 	int fault;
-	struct rivulet_decoded insn;
 };
 
 /* An instruction in the fetch buffer, or in the burst that will bring it. */
@@ -62,6 +62,23 @@ struct fetcher {
 
 enum end_state { END_AHEAD, END_REACHED, END_DONE };
 
+/*
+ * Events that can be next, by the unit that they are an event of. Events of one cycle are handled in
+ * this order.
+ */
+enum unit {
+	UNIT_END, /* of the first instruction of each queue that has started */
+	UNIT_WORK = UNIT_END + RIVULET_QUEUES,
+	UNIT_DISPATCH,
+	UNIT_START, /* of the head of each queue */
+	UNIT_GRANT = UNIT_START + RIVULET_QUEUES,
+	UNITS
+};
+
+#define STALE(unit) (1u << (unit))
+#define STALE_WORK                                                                                 \
+	(STALE(UNIT_END + RIVULET_Q_CONV) | STALE(UNIT_END + RIVULET_Q_ALU) | STALE(UNIT_WORK))
+
 struct rivulet_timeline {
 	const struct rivulet_board *board;
 	rivulet_fetch_fn fetch;
@@ -77,6 +94,10 @@ struct rivulet_timeline {
 	uint32_t next; /* index of the next instruction to dispatch */
 	enum end_state end;
 	bool stopped; /* no further instruction starts */
+	uint64_t at[UNITS]; /* of the next event of each unit, or NEVER */
+	uint32_t stale;	    /* units whose next event has to be found again */
+	enum dma_user who;  /* of the next grant */
+	struct rivulet_event last; /* END, or where the fault is */
 };
 
 struct rivulet_timeline *rivulet_timeline_free(struct rivulet_timeline *t)
@@ -99,6 +120,7 @@ struct rivulet_timeline *rivulet_timeline_new(const struct rivulet_board *b, riv
 	t->board = b;
 	t->fetch = fetch;
 	t->ctx = ctx;
+	t->stale = STALE(UNITS) - 1;
 	dma_init(&t->dma, b);
 	t->work.half = rivulet_mem_words(b, RIVULET_MEM_ACC) / 2;
 	for (int q = 0; q < RIVULET_QUEUES; q++) {
@@ -150,9 +172,9 @@ static uint64_t cap(const struct rivulet_timeline *t)
 	return (uint64_t)t->board->cycle_cap << 20;
 }
 
-static int fault_at(struct rivulet_event *e, uint32_t index, int fault)
+static int fault_at(struct rivulet_timeline *t, uint32_t index, int fault)
 {
-	e->index = index;
+	t->last = (struct rivulet_event){ .index = index };
 	return fault;
 }
 
@@ -176,6 +198,7 @@ static void read_burst(struct rivulet_timeline *t)
 		p->rc = t->fetch(t->ctx, f->next + f->n, &p->raw);
 		f->over = p->rc != 0;
 		f->n += p->rc != 1;
+		t->stale |= STALE(UNIT_DISPATCH);
 	}
 }
 
@@ -194,8 +217,10 @@ static void ask_fetch(struct rivulet_timeline *t)
 
 	if (!f->n)
 		read_burst(t);
-	if (f->n && !t->dma.transfer[DMA_FETCH].on && f->count + f->n <= RIVULET_FETCH_PLACES)
-		dma_ask(&t->dma, burst_beats(t), t->now);
+	if (!f->n || t->dma.transfer[DMA_FETCH].on || f->count + f->n > RIVULET_FETCH_PLACES)
+		return;
+	dma_ask(&t->dma, burst_beats(t), t->now);
+	t->stale |= STALE(UNIT_GRANT);
 }
 
 static void fetch_granted(struct rivulet_timeline *t)
@@ -214,6 +239,7 @@ static void fetch_granted(struct rivulet_timeline *t)
 	t->stats.read_bytes += (uint64_t)f->n * RIVULET_INSN_BYTES;
 	f->next += f->n;
 	f->n = 0;
+	t->stale |= STALE(UNIT_DISPATCH);
 }
 
 /* The cycle in which the next instruction is dispatched, or is found invalid or missing. */
@@ -247,19 +273,22 @@ static int check_end(struct rivulet_timeline *t)
 	return 0;
 }
 
-static int dispatch(struct rivulet_timeline *t, struct rivulet_event *e)
+static int dispatch(struct rivulet_timeline *t)
 {
 	struct fetcher *f = &t->f;
 	struct fetched *p = &f->place[f->head];
-	struct queue *q;
+	uint32_t number = p->raw.w[0] >> 4 & 3;
+	struct queue *q = &t->queue[number];
 
+	t->stale |= STALE(UNIT_DISPATCH);
 	if (!f->count)
-		return fault_at(e, t->next, -RIVULET_FAULT_NO_END);
+		return fault_at(t, t->next, -RIVULET_FAULT_NO_END);
 	if (p->rc)
-		return fault_at(e, t->next, p->rc);
+		return fault_at(t, t->next, p->rc);
 	if (is_end(&p->raw))
-		return fault_at(e, t->next, check_end(t));
-	q = &t->queue[p->raw.w[0] >> 4 & 3];
+		return fault_at(t, t->next, check_end(t));
+	if (!q->count)
+		t->stale |= STALE(UNIT_START + number);
 	q->fifo[(q->head + q->count++) % t->board->queue_depth] =
 		(struct entry){ p->raw, t->now, t->next++ };
 	f->head = (f->head + 1) % RIVULET_FETCH_PLACES;
@@ -270,18 +299,23 @@ static int dispatch(struct rivulet_timeline *t, struct rivulet_event *e)
 
 /* ---- start ---- */
 
+static struct flight *flight_at(struct queue *q, uint32_t n)
+{
+	return &q->flight[(q->first + n) % (RIVULET_FLIGHT + 1)];
+}
+
 static void decode_head(struct queue *q)
 {
 	if (q->decoded)
 		return;
-	q->fault = rivulet_decode(&q->fifo[q->head].raw, &q->insn);
+	q->fault = rivulet_decode(&q->fifo[q->head].raw, &flight_at(q, q->flying)->e.insn);
 	q->decoded = true;
 }
 
-static bool tokens_there(const struct rivulet_timeline *t, int to)
+static bool tokens_there(const struct rivulet_timeline *t, int to, uint32_t pop)
 {
-	for (int from = 0; from < RIVULET_QUEUES; from++)
-		if (t->queue[to].insn.h.pop >> from & 1 && !t->tokens[from][to])
+	for (; pop; pop &= pop - 1)
+		if (!t->tokens[__builtin_ctz(pop)][to])
 			return false;
 	return true;
 }
@@ -302,7 +336,8 @@ static uint64_t next_start(struct rivulet_timeline *t, int to)
 	decode_head(q);
 	if (q->fault)
 		return later(head_ready(q), t->now);
-	if (q->flying == RIVULET_FLIGHT || !tokens_there(t, to))
+	if (q->flying == RIVULET_FLIGHT ||
+	    !tokens_there(t, to, flight_at(q, q->flying)->e.insn.h.pop))
 		return NEVER;
 	return later(head_ready(q), t->now);
 }
@@ -332,7 +367,9 @@ static void occupy(struct rivulet_timeline *t, int queue, struct flight *f)
 	if (is_work(f->e.insn.form)) {
 		work_start(&t->work, &t->config, &f->e, t->now);
 		q->engine_free = NEVER;
+		t->stale |= STALE_WORK;
 	} else if (is_transfer(&f->e.cost)) {
+		t->stale |= STALE(UNIT_GRANT);
 		dma_start(&t->dma, who, &f->e.cost, t->now);
 		q->engine_free = t->dma.transfer[who].on ? NEVER : t->now + 1;
 		if (!t->dma.transfer[who].on)
@@ -371,41 +408,45 @@ static bool too_long(const struct rivulet_timeline *t, const struct rivulet_cost
 
 static void leave_queue(struct rivulet_timeline *t, struct queue *q)
 {
-	if (q->count == t->board->queue_depth)
+	if (q->count == t->board->queue_depth) {
 		q->place = t->now + 1;
+		t->stale |= STALE(UNIT_DISPATCH);
+	}
 	q->head = (q->head + 1) % t->board->queue_depth;
 	q->count--;
 	q->decoded = false;
 }
 
-static int start(struct rivulet_timeline *t, int queue, struct rivulet_event *e)
+static int start(struct rivulet_timeline *t, int queue, const struct rivulet_event **out)
 {
 	struct queue *q = &t->queue[queue];
 	uint64_t ready = head_ready(q);
-	struct flight *f;
+	struct flight *f = flight_at(q, q->flying);
+	struct rivulet_event *e = &f->e;
 	int r;
 
-	memset(e, 0, sizeof(*e));
 	e->index = q->fifo[q->head].index;
 	if (q->fault)
-		return -q->fault;
-	e->insn = q->insn;
-	e->start = t->now;
-	for (int from = 0; from < RIVULET_QUEUES; from++)
-		t->tokens[from][queue] -= e->insn.h.pop >> from & 1;
+		return fault_at(t, e->index, -q->fault);
+	for (uint32_t pop = e->insn.h.pop; pop; pop &= pop - 1)
+		t->tokens[__builtin_ctz(pop)][queue]--;
 	leave_queue(t, q);
 	r = rivulet_insn_check(t->board, &t->config, &e->insn);
 	if (r)
-		return -r;
+		return fault_at(t, e->index, -r);
 	rivulet_config_set(&t->config, &e->insn);
 	e->tag = t->config.q_tag[queue].tag;
 	rivulet_cost_of(t->board, &t->config, &e->insn, &e->cost);
 	if (too_long(t, &e->cost))
-		return -RIVULET_FAULT_ENDLESS;
+		return fault_at(t, e->index, -RIVULET_FAULT_ENDLESS);
+	f->known = e->done = false;
+	e->start = t->now;
+	e->end = 0;
 	account(t, queue, e, ready);
-	f = &q->flight[(q->first + q->flying++) % RIVULET_FLIGHT];
-	*f = (struct flight){ .e = *e };
+	q->flying++;
 	occupy(t, queue, f);
+	t->stale |= STALE(UNIT_START + queue) | STALE(UNIT_END + queue);
+	*out = e;
 	return 1;
 }
 
@@ -423,36 +464,45 @@ static uint64_t next_end(const struct rivulet_timeline *t, int queue)
 	return is_work(f->e.insn.form) ? work_end(&t->work, f->e.insn.form) : NEVER;
 }
 
-static int end(struct rivulet_timeline *t, int queue, struct rivulet_event *e)
+static int push_tokens(struct rivulet_timeline *t, int queue, const struct rivulet_event *e)
+{
+	for (uint32_t push = e->insn.h.push; push; push &= push - 1) {
+		int to = __builtin_ctz(push);
+
+		if (++t->tokens[queue][to] > RIVULET_TOKEN_MAX)
+			return fault_at(t, e->index, -RIVULET_FAULT_TOKEN_OVERFLOW);
+		t->stale |= STALE(UNIT_START + to);
+	}
+	return 1;
+}
+
+static int end(struct rivulet_timeline *t, int queue, const struct rivulet_event **out)
 {
 	struct queue *q = &t->queue[queue];
-	struct flight *f = &q->flight[q->first];
+	struct flight *f = flight_at(q, 0);
 
 	if (!f->known) {
 		work_done(&t->work, f->e.insn.form, t->now);
 		set_end(q, f, t->now);
 		q->engine_free = t->now;
 		t->stats.busy[queue] += t->now - f->e.start;
+		t->stale |= STALE_WORK;
 	}
-	*e = f->e;
-	e->done = true;
-	q->first = (q->first + 1) % RIVULET_FLIGHT;
+	f->e.done = true;
+	q->first = (q->first + 1) % (RIVULET_FLIGHT + 1);
 	q->flying--;
-	t->stats.cycles = later(t->stats.cycles, e->end);
+	t->stats.cycles = later(t->stats.cycles, f->e.end);
 	t->stats.retired++;
-	for (int to = 0; to < RIVULET_QUEUES; to++) {
-		t->tokens[queue][to] += e->insn.h.push >> to & 1;
-		if (t->tokens[queue][to] > RIVULET_TOKEN_MAX)
-			return -RIVULET_FAULT_TOKEN_OVERFLOW;
-	}
-	return 1;
+	t->stale |= STALE(UNIT_START + queue) | STALE(UNIT_END + queue);
+	*out = &f->e;
+	return push_tokens(t, queue, &f->e);
 }
 
 /* ---- grants ---- */
 
 static struct flight *last_flight(struct queue *q)
 {
-	return &q->flight[(q->first + q->flying - 1) % RIVULET_FLIGHT];
+	return flight_at(q, q->flying - 1);
 }
 
 /* Of 1024 words of a transfer, the number that wait a cycle for a bank of INP. */
@@ -472,13 +522,16 @@ static void take_acc(struct rivulet_timeline *t, const struct flight *f, uint64_
 						  d->store.mem == RIVULET_MEM_ACC;
 	uint64_t per = f->e.cost.words ? f->e.cost.spad / f->e.cost.words : 1;
 
-	if (acc && cycles)
-		work_delay_conv(&t->work, &t->config, d, cycles / (per ? per : 1), t->now);
+	if (!acc || !cycles)
+		return;
+	work_delay_conv(&t->work, &t->config, d, cycles / (per ? per : 1), t->now);
+	t->stale |= STALE_WORK;
 }
 
 static void grant(struct rivulet_timeline *t, enum dma_user who)
 {
-	struct queue *q = &t->queue[who == DMA_STORE ? RIVULET_Q_STORE : RIVULET_Q_LOAD];
+	enum rivulet_queue number = who == DMA_STORE ? RIVULET_Q_STORE : RIVULET_Q_LOAD;
+	struct queue *q = &t->queue[number];
 	struct flight *f = last_flight(q);
 	struct dma_grant g;
 
@@ -493,21 +546,36 @@ static void grant(struct rivulet_timeline *t, enum dma_user who)
 		return;
 	q->engine_free = g.free;
 	set_end(q, f, g.end);
+	t->stale |= STALE(UNIT_START + number) | STALE(UNIT_END + number);
+}
+
+/*
+ * Grants the next burst, and those that follow it before cycle @until, while the other units have
+ * nothing to do with them.
+ */
+static void grant_until(struct rivulet_timeline *t, uint64_t until)
+{
+	do {
+		t->now = t->at[UNIT_GRANT];
+		grant(t, t->who);
+		t->at[UNIT_GRANT] = dma_next(&t->dma, &t->who);
+	} while (!t->stale && t->at[UNIT_GRANT] < until);
 }
 
 /* ---- the job's end ---- */
 
 /* No instruction can start: reports the first one that waits. */
-static int deadlock(struct rivulet_timeline *t, struct rivulet_event *e)
+static int deadlock(struct rivulet_timeline *t)
 {
-	e->index = UINT32_MAX;
+	uint32_t index = UINT32_MAX;
+
 	for (int i = 0; i < RIVULET_QUEUES; i++) {
 		struct queue *q = &t->queue[i];
 
-		if (q->count && q->fifo[q->head].index < e->index)
-			e->index = q->fifo[q->head].index;
+		if (q->count && q->fifo[q->head].index < index)
+			index = q->fifo[q->head].index;
 	}
-	return -RIVULET_FAULT_DEADLOCK;
+	return fault_at(t, index, -RIVULET_FAULT_DEADLOCK);
 }
 
 static bool drained(const struct rivulet_timeline *t)
@@ -519,9 +587,9 @@ static bool drained(const struct rivulet_timeline *t)
 }
 
 /* All queues are empty and everything has ended. */
-static int run_end(struct rivulet_timeline *t, struct rivulet_event *e)
+static int run_end(struct rivulet_timeline *t)
 {
-	memset(e, 0, sizeof(*e));
+	struct rivulet_event *e = &t->last;
 	int r = rivulet_decode(&t->f.place[t->f.head].raw, &e->insn);
 
 	e->index = t->next;
@@ -544,45 +612,58 @@ static int run_end(struct rivulet_timeline *t, struct rivulet_event *e)
 
 /* ---- events ---- */
 
-/* Kinds of events. Events of one cycle are handled in this order. */
-enum kind { KIND_END, KIND_WORK, KIND_DISPATCH, KIND_START, KIND_GRANT, KIND_NONE };
-
-struct next {
-	enum kind kind;
-	uint64_t at;
-	int who;
-};
-
-static void offer(struct next *n, enum kind kind, uint64_t at, int who)
+static uint64_t next_of(struct rivulet_timeline *t, enum unit unit)
 {
-	if (at < n->at)
-		*n = (struct next){ kind, at, who };
+	switch (unit) {
+	case UNIT_WORK:
+		return work_change(&t->work);
+	case UNIT_DISPATCH:
+		return next_dispatch(t);
+	case UNIT_GRANT:
+		return dma_next(&t->dma, &t->who);
+	default:
+		return unit < UNIT_WORK ? next_end(t, unit - UNIT_END) :
+					  next_start(t, unit - UNIT_START);
+	}
 }
 
-static struct next next_event(struct rivulet_timeline *t)
+/* The unit of the next event, or UNITS. */
+static enum unit next_unit(struct rivulet_timeline *t)
 {
-	struct next n = { KIND_NONE, NEVER, 0 };
-	enum dma_user who = DMA_FETCH;
-	uint64_t granted;
+	enum unit next = UNITS;
+	uint64_t at = NEVER;
 
-	for (int q = 0; q < RIVULET_QUEUES; q++)
-		offer(&n, KIND_END, next_end(t, q), q);
-	offer(&n, KIND_WORK, work_change(&t->work), 0);
-	offer(&n, KIND_DISPATCH, next_dispatch(t), 0);
-	for (int q = 0; q < RIVULET_QUEUES; q++)
-		offer(&n, KIND_START, next_start(t, q), q);
-	granted = dma_next(&t->dma, &who);
-	offer(&n, KIND_GRANT, granted, who);
-	return n;
+	for (; t->stale; t->stale &= t->stale - 1) {
+		enum unit unit = __builtin_ctz(t->stale);
+
+		t->at[unit] = next_of(t, unit);
+	}
+	for (enum unit unit = 0; unit < UNITS; unit++) {
+		if (t->at[unit] >= at)
+			continue;
+		at = t->at[unit];
+		next = unit;
+	}
+	return next;
 }
 
-static int no_event(struct rivulet_timeline *t, struct rivulet_event *e)
+/* The next event of the units other than the DMA port, at most the cap. */
+static uint64_t next_beside_grants(const struct rivulet_timeline *t)
+{
+	uint64_t at = cap(t) + 1;
+
+	for (enum unit unit = 0; unit < UNIT_GRANT; unit++)
+		at = t->at[unit] < at ? t->at[unit] : at;
+	return at;
+}
+
+static int no_event(struct rivulet_timeline *t)
 {
 	if (t->end == END_REACHED && drained(t)) {
 		t->now = later(t->now, t->stats.cycles);
-		return run_end(t, e);
+		return run_end(t);
 	}
-	return deadlock(t, e);
+	return deadlock(t);
 }
 
 static uint32_t oldest(const struct rivulet_timeline *t)
@@ -599,55 +680,55 @@ static uint32_t oldest(const struct rivulet_timeline *t)
 }
 
 /* Returns 1 with an event for the caller, 0 without one, or a fault. */
-static int handle(struct rivulet_timeline *t, const struct next *n, struct rivulet_event *e)
+static int handle(struct rivulet_timeline *t, enum unit unit, const struct rivulet_event **e)
 {
-	switch (n->kind) {
-	case KIND_END:
-		return end(t, n->who, e);
-	case KIND_WORK:
+	t->now = t->at[unit];
+	switch (unit) {
+	case UNIT_WORK:
 		work_step(&t->work, t->now);
+		t->stale |= STALE_WORK;
 		return 0;
-	case KIND_DISPATCH:
-		return dispatch(t, e);
-	case KIND_START:
-		return start(t, n->who, e);
+	case UNIT_DISPATCH:
+		return dispatch(t);
+	case UNIT_GRANT:
+		grant_until(t, next_beside_grants(t));
+		return 0;
 	default:
-		grant(t, n->who);
-		return 0;
+		return unit < UNIT_WORK ? end(t, unit - UNIT_END, e) :
+					  start(t, unit - UNIT_START, e);
 	}
 }
 
 void rivulet_timeline_drain(struct rivulet_timeline *t)
 {
-	struct rivulet_event e;
-	struct next n;
+	const struct rivulet_event *e;
+	enum unit unit;
 
 	t->stopped = true;
 	t->dma.transfer[DMA_FETCH].on = false;
-	while ((n = next_event(t)).kind != KIND_NONE && n.at <= cap(t)) {
-		t->now = n.at;
-		handle(t, &n, &e);
-	}
+	t->stale = STALE(UNITS) - 1;
+	while ((unit = next_unit(t)) != UNITS && t->at[unit] <= cap(t))
+		handle(t, unit, &e);
 	t->stats.cycles = later(t->stats.cycles, t->now);
 }
 
-int rivulet_timeline_next(struct rivulet_timeline *t, struct rivulet_event *e)
+int rivulet_timeline_next(struct rivulet_timeline *t, const struct rivulet_event **e)
 {
 	int r = 0;
 
+	*e = &t->last;
 	if (t->end == END_DONE)
 		return 0;
 	while (!r) {
-		struct next n;
+		enum unit unit;
 
 		ask_fetch(t);
-		n = next_event(t);
-		if (n.kind == KIND_NONE)
-			return no_event(t, e);
-		if (n.at > cap(t))
-			return fault_at(e, oldest(t), -RIVULET_FAULT_ENDLESS);
-		t->now = n.at;
-		r = handle(t, &n, e);
+		unit = next_unit(t);
+		if (unit == UNITS)
+			return no_event(t);
+		if (t->at[unit] > cap(t))
+			return fault_at(t, oldest(t), -RIVULET_FAULT_ENDLESS);
+		r = handle(t, unit, e);
 	}
 	return r;
 }

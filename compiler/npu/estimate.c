@@ -135,10 +135,10 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	struct stream s = { .cmd = cmd, .n = bytes / sizeof(struct rivulet_insn) };
 	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
 	struct first_work first = { .layer = RVL_NONE, .weights_of = RVL_NONE };
-	struct rivulet_event e = { 0 };
+	const struct rivulet_event *e;
 	struct account account = { .array = INT64_MAX };
 	uint64_t last_end = 0, read = 0;
-	uint32_t last = RVL_NONE;
+	uint32_t last = RVL_NONE, at;
 	int rc;
 
 	if (!t)
@@ -147,16 +147,16 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 		mark_array(&s, layer, cost);
 	while ((rc = rivulet_timeline_next(t, &e)) == 1) {
 		if (layer)
-			note_wait(&first, &e, layer[e.index], seg);
-		if (e.insn.form == RIVULET_FORM_conv)
-			account.array = e.done ? INT64_MAX : e.start;
-		if (!e.done || !layer || !cost || layer[e.index] == RVL_NONE)
+			note_wait(&first, e, layer[e->index], seg);
+		if (e->insn.form == RIVULET_FORM_conv)
+			account.array = e->done ? INT64_MAX : e->start;
+		if (!e->done || !layer || !cost || layer[e->index] == RVL_NONE)
 			continue;
-		charge(&cost[layer[e.index]], &e, &account);
-		read += e.cost.read_bytes + sizeof(struct rivulet_insn);
-		if (e.end >= last_end) {
-			last_end = e.end;
-			last = layer[e.index];
+		charge(&cost[layer[e->index]], e, &account);
+		read += e->cost.read_bytes + sizeof(struct rivulet_insn);
+		if (e->end >= last_end) {
+			last_end = e->end;
+			last = layer[e->index];
 		}
 	}
 	if (last != RVL_NONE) { /* what drains at the end, and END itself */
@@ -164,13 +164,14 @@ int rvl_estimate_stream(const struct rivulet_board *b, const void *cmd, size_t b
 		cost[last].read_bytes += rivulet_timeline_stats(t)->read_bytes - read;
 	}
 	take_stats(rivulet_timeline_stats(t), seg, s.n);
+	at = e->index;
 	rivulet_timeline_free(t);
 	/* FAULT_INTERNAL: the timeline had no memory. Other faults are those of the stream. */
 	if (rc == -RIVULET_FAULT_INTERNAL)
 		return rvl_fail(err, -ENOMEM, "no memory to time a command stream");
 	if (rc < 0)
 		return rvl_fail(err, -EINVAL, "the device would refuse instruction %u of %u: %s",
-				e.index, s.n, fault_meaning(-rc));
+				at, s.n, fault_meaning(-rc));
 	return 0;
 }
 
@@ -206,20 +207,20 @@ int rvl_spans_of_stream(const struct rivulet_board *b, const void *cmd, size_t b
 	struct stream s = { .cmd = cmd, .n = bytes / sizeof(struct rivulet_insn) };
 	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, &s);
 	uint32_t last[RIVULET_QUEUES] = { RVL_NONE, RVL_NONE, RVL_NONE, RVL_NONE };
-	struct rivulet_event e;
+	const struct rivulet_event *e;
 	int rc = t ? 0 : -ENOMEM;
 
 	while (!rc && rivulet_timeline_next(t, &e) == 1) {
 		struct rivulet_explain_span piece = base;
 
-		if (!e.done || e.insn.form == RIVULET_FORM_sync || e.end <= e.start)
+		if (!e->done || e->insn.form == RIVULET_FORM_sync || e->end <= e->start)
 			continue;
-		piece.queue = e.insn.h.queue;
-		piece.row = layer ? layer[e.index] : base.row;
-		piece.start = e.start;
-		piece.end = e.end;
-		piece.busy = e.end - e.start;
-		piece.port = e.cost.port;
+		piece.queue = e->insn.h.queue;
+		piece.row = layer ? layer[e->index] : base.row;
+		piece.start = e->start;
+		piece.end = e->end;
+		piece.busy = e->end - e->start;
+		piece.port = e->cost.port;
 		rc = rvl_spans_add(spans, last, &piece, pause);
 	}
 	rivulet_timeline_free(t);

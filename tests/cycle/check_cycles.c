@@ -77,7 +77,7 @@ static int claim(const struct rivulet_board *b, struct stream *s, uint64_t at, s
 {
 	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, s);
 	const struct rivulet_timeline_stats *stats;
-	struct rivulet_event e;
+	const struct rivulet_event *e;
 	int rc;
 
 	memset(r, 0, sizeof(*r));
@@ -85,7 +85,7 @@ static int claim(const struct rivulet_board *b, struct stream *s, uint64_t at, s
 		return -ENOMEM;
 	rivulet_timeline_stream_at(t, at);
 	while ((rc = rivulet_timeline_next(t, &e)) == 1)
-		take_event(&e, r);
+		take_event(e, r);
 	stats = rivulet_timeline_stats(t);
 	r->cycles = stats->cycles;
 	memcpy(r->busy, stats->busy, sizeof(r->busy));

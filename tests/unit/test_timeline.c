@@ -265,23 +265,23 @@ struct walk {
 
 static void walk(struct walk *w)
 {
-	struct rivulet_event e;
+	const struct rivulet_event *e;
 	uint64_t last = 0;
 	int r;
 
 	memset(w, 0, sizeof(*w));
 	w->t = rivulet_timeline_new(&rig.board, fetch, &rig);
 	while ((r = rivulet_timeline_next(w->t, &e)) == 1) {
-		uint64_t now = e.done && e.insn.form != RIVULET_FORM_sync ? e.end : e.start;
+		uint64_t now = e->done && e->insn.form != RIVULET_FORM_sync ? e->end : e->start;
 
-		if (e.insn.form != RIVULET_FORM_sync) {
+		if (e->insn.form != RIVULET_FORM_sync) {
 			ck_assert_uint_ge(now, last);
 			last = now;
 		}
-		ck_assert_uint_lt(e.index, 64);
-		w->start[e.index] = e.start;
-		if (e.done)
-			w->end[e.index] = e.end;
+		ck_assert_uint_lt(e->index, 64);
+		w->start[e->index] = e->start;
+		if (e->done)
+			w->end[e->index] = e->end;
 	}
 	ck_assert_int_eq(r, 0);
 }

@@ -133,7 +133,7 @@ static void print_event(const struct source *s, const struct rivulet_event *e)
 static int print_times(struct source *s, const struct rivulet_board *b)
 {
 	struct rivulet_timeline *t = rivulet_timeline_new(b, fetch, s);
-	struct rivulet_event e;
+	const struct rivulet_event *e;
 	int r = 0;
 
 	if (!t)
@@ -141,11 +141,11 @@ static int print_times(struct source *s, const struct rivulet_board *b)
 	if (!rvl_tool_json)
 		printf("%10s %10s  in the order of their end\n", "start", "end");
 	while ((r = rivulet_timeline_next(t, &e)) == 1)
-		if (e.done)
-			print_event(s, &e);
+		if (e->done)
+			print_event(s, e);
 	rivulet_timeline_free(t);
 	if (r < 0)
-		return rvl_tool_fail(RVL_EXIT_REFUSED, "fault %d at #%u on %s", -r, e.index,
+		return rvl_tool_fail(RVL_EXIT_REFUSED, "fault %d at #%u on %s", -r, e->index,
 				     b->name);
 	return 0;
 }
