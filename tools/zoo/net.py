@@ -79,6 +79,7 @@ class Net:
         self.quantised = quantised
         self.masks = blocks.Masks(seed, blocks.kept_of(sparsity)) if sparsity else None
         self.layers = 0
+        self.sign = None    # form of the signs of a binary network; None: its own
         self.outputs, self.floats_of = [], {}
 
     # ---- constants and nodes ----

@@ -2,6 +2,7 @@
 """Writes a network of the zoo with seeded random weights as ONNX (standard library only)."""
 import argparse
 
+import binary
 import classify
 import images
 import net
@@ -22,6 +23,10 @@ MODELS = {
     "ssd-mobilenetv1": (images.ssd_mobilenetv1, 300, 1),
     "yolov8n": (images.yolov8n, 640, 32),
     "unet": (images.unet, 256, 16),
+    "birealnet18-int8": (binary.birealnet18_int8, 224, 32),
+    "birealnet18": (binary.birealnet18, 224, 32),
+    "reactnet-a": (binary.reactnet_a, 224, 32),
+    "quicknet": (binary.quicknet, 224, 32),
 }
 
 
@@ -37,6 +42,8 @@ def main():
                          "ones; 75 keeps 4 of 16 input channels at random in each row")
     ap.add_argument("--image", help="also write an input of this model as .npy")
     ap.add_argument("--quantised", action="store_true", help="end before the last DequantizeLinear")
+    ap.add_argument("--sign", choices=binary.SIGNS, help="form of the signs of a binary network "
+                    "(default: its own)")
     ap.add_argument("--seed", type=int, default=20261121)
     opt = ap.parse_args()
     if not opt.model:
@@ -49,6 +56,7 @@ def main():
     if size % multiple:
         ap.error(f"the size of {opt.model} is a multiple of {multiple}")
     n = net.Net(opt.seed, opt.type, CHANNELS.get(opt.model, 3), size, not opt.float, opt.sparsity)
+    n.sign = opt.sign
     build(n)
     written = n.save(opt.output, opt.model.replace("-", "_"), opt.quantised)
     if opt.image:
