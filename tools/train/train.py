@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Trains LeNet-5 and a small residual CNN on Fashion-MNIST; writes float ONNX files.
+"""Trains LeNet-5, a small CNN and a small residual CNN on Fashion-MNIST; writes float ONNX files.
 
-    python train.py lenet|resnet -o build/models/NAME.float.onnx
+    python train.py lenet|cnn|resnet -o build/models/NAME.float.onnx
 
 BatchNormalization is folded into the convolutions on export, so that the
 quantiser sees the graph that will run.
@@ -44,6 +44,31 @@ class LeNet(nn.Module):
         x = g.relu(g.gemm("f1", x, self.f1))
         x = g.relu(g.gemm("f2", x, self.f2))
         return g.gemm("f3", x, self.f3)
+
+
+class Cnn(nn.Module):
+    """Three convolutions of 32, 64, 64 channels, the network that is pruned: 56,400 weights."""
+    epochs, lr, decay, fast = 10, 0.2, 5e-4, True
+
+    def __init__(self):
+        super().__init__()
+        shapes = ((1, 32, 5, 2), (32, 64, 3, 2), (64, 64, 3, 1))    # channels, kernel, stride
+        self.convs = nn.ModuleList([nn.Conv2d(c, m, k, stride, k // 2, bias=False)
+                                    for c, m, k, stride in shapes])
+        self.norms = nn.ModuleList([nn.BatchNorm2d(m) for _, m, _, _ in shapes])
+        self.fc = nn.Linear(64, 10)
+
+    def forward(self, x):
+        for conv, norm in zip(self.convs, self.norms):
+            x = nnf.relu(norm(conv(x)))
+        return self.fc(x.mean((2, 3)))
+
+    def export(self, g):
+        x = g.input
+        for i, (conv, norm) in enumerate(zip(self.convs, self.norms)):
+            x = g.relu(g.conv(f"c{i + 1}", x, conv, norm))
+        x = g.node("GlobalAveragePool", [x], "gap")
+        return g.gemm("fc", g.node("Flatten", [x], "flat"), self.fc)
 
 
 class Block(nn.Module):
@@ -92,6 +117,9 @@ class ResNet(nn.Module):
             x = b.export(g, f"s{i + 1}", x)
         x = g.node("GlobalAveragePool", [x], "gap")
         return g.gemm("fc", g.node("Flatten", [x], "flat"), self.fc)
+
+
+MODELS = {"lenet": LeNet, "cnn": Cnn, "resnet": ResNet}
 
 
 class Graph:
@@ -159,21 +187,38 @@ def accuracy(net, x, y):
     return hits / len(x)
 
 
+def optimiser(net):
+    """SGD, or Adam where the gradients of binary weights have no common scale."""
+    if getattr(net, "binary", False):
+        return torch.optim.Adam(net.parameters(), lr=net.lr, weight_decay=net.decay)
+    return torch.optim.SGD(net.parameters(), lr=net.lr, momentum=0.9, nesterov=True,
+                           weight_decay=net.decay)
+
+
+def forward(net, x):
+    """With @net.fast, products of bfloat16 in NHWC, for which processors have instructions."""
+    if not getattr(net, "fast", False):
+        return net(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return net(x.contiguous(memory_format=torch.channels_last)).float()
+
+
 def train(net, epochs, batch=128):
     x, y = torch.from_numpy(fashion.to_input(fashion.images("train"))), \
         torch.from_numpy(fashion.labels("train").astype(np.int64))
     tx, ty = torch.from_numpy(fashion.to_input(fashion.images("t10k"))), \
         torch.from_numpy(fashion.labels("t10k").astype(np.int64))
     gen = torch.Generator().manual_seed(SEED)
-    opt = torch.optim.SGD(net.parameters(), lr=net.lr, momentum=0.9, nesterov=True,
-                          weight_decay=net.decay)
+    if getattr(net, "fast", False):
+        net.to(memory_format=torch.channels_last)
+    opt = optimiser(net)
     steps = epochs * (len(x) // batch)
     plan = torch.optim.lr_scheduler.OneCycleLR(opt, net.lr, steps, pct_start=0.25)
     for epoch in range(epochs):
         start, order = time.monotonic(), torch.randperm(len(x), generator=gen)
         for i in range(0, len(x) - batch + 1, batch):
             pick = order[i:i + batch]
-            loss = nnf.cross_entropy(net(augment(x[pick], gen)), y[pick], label_smoothing=0.05)
+            loss = nnf.cross_entropy(forward(net, augment(x[pick], gen)), y[pick], label_smoothing=0.05)
             opt.zero_grad()
             loss.backward()
             opt.step()
@@ -185,13 +230,14 @@ def train(net, epochs, batch=128):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("model", choices=["lenet", "resnet"])
+    ap.add_argument("model", choices=MODELS)
     ap.add_argument("-o", "--output", type=pathlib.Path, required=True)
     ap.add_argument("--epochs", type=int)
+    ap.add_argument("--threads", type=int, default=2)
     opt = ap.parse_args()
     torch.manual_seed(SEED)
-    torch.set_num_threads(2)
-    net = {"lenet": LeNet, "resnet": ResNet}[opt.model]()
+    torch.set_num_threads(opt.threads)
+    net = MODELS[opt.model]()
     train(net, opt.epochs or net.epochs)
     net.eval()
     graph = Graph()
