@@ -180,6 +180,8 @@ enum rvl_role {
 	/* Channels become blocks of pixels: attributes blocksize and, from opset 11, mode. */
 	RVL_ROLE_CHANNELS_TO_PIXELS,
 	RVL_ROLE_CUT,	/* a part of every axis: starts, ends, axes as inputs 1 to 3 */
+	RVL_ROLE_JOIN,	/* the operands one behind the other: attribute axis */
+	RVL_ROLE_TRANSPOSED_CONV,
 };
 
 /*

@@ -215,7 +215,7 @@ static const struct rvl_npu_op npu_GLOBAL_MAX_POOL = {
 };
 
 static const struct rvl_npu_op npu_GENERAL = {
-	.condition = { { "repeats the pixels of a quantised image by whole factors up to 32", repeats_pixels } },
+	.condition = { { "makes up to 32 x 32 pixels of each pixel of a quantised image: repeated, or each of other channels", repeats_pixels } },
 	.build = rvl_build_repeat,
 };
 

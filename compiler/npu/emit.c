@@ -291,6 +291,37 @@ static void emit_load(struct rvl_stream *s, const struct rvl_operand *o, const s
 	touch_store(s, op, o, box, false);
 }
 
+/* @part.h words, @to->col apart in INP, @part.bn times, @to->row apart. */
+static void load_lattice(struct rvl_stream *s, const struct rvl_operand *o, const struct place *p,
+			 const struct rvl_box *part, const struct rvl_lattice *to)
+{
+	struct rivulet_decoded src = { .l_src = { .row_pitch = p->row_pitch,
+						  .blk_pitch = p->blk_pitch,
+						  .ch_pitch = p->ch_pitch } };
+	struct rivulet_decoded dst = { .l_dst = { .row_pitch = to->col, .blk_pitch = to->row } };
+	struct rivulet_decoded ch = { .l_chan = { .channels = p->channels, .fill = o->zp } };
+	struct rivulet_decoded d = { .load = { .mem = RIVULET_MEM_INP,
+					       .addr = to->addr,
+					       .slot = o->s->slot,
+					       .kind = p->kind,
+					       .flip = !!p->flip,
+					       .offset = p->offset,
+					       .rows = part->h,
+					       .cols = 1,
+					       .blks = part->bn } };
+	struct rvl_box all = { .n = part->n, .b0 = part->b0, .bn = 1, .h = o->v.h, .w = o->v.w };
+	struct rvl_insn_op *op;
+
+	rvl_emit_cfg(s, RIVULET_FORM_l_src, &src);
+	rvl_emit_cfg(s, RIVULET_FORM_l_dst, &dst);
+	if (p->kind != RIVULET_XFER_BLOCK || s->replicates)
+		rvl_emit_cfg(s, RIVULET_FORM_l_chan, &ch);
+	s->replicates = false;
+	op = rvl_emit(s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
+	rvl_touch_spad(op, RVL_AT_INP, to->addr, (part->bn - 1) * to->row + (part->h - 1) * to->col + 1, true);
+	touch_store(s, op, o, &all, false);
+}
+
 void rvl_emit_load_rows(struct rvl_stream *s, const struct rvl_operand *o,
 			const struct rvl_box *box, int64_t addr, int64_t pitch)
 {
@@ -312,6 +343,29 @@ void rvl_emit_repeat(struct rvl_stream *s, const struct rvl_operand *o, const st
 	struct place p = place_of(s, o, box);
 
 	emit_load(s, o, &p, box, times, addr);
+}
+
+/*
+ * LOAD has a pitch of rows and one of blocks in INP, none of columns. The columns are therefore the rows of
+ * the instruction and the rows are its blocks, where the memory has them at regular places too; else each
+ * row is an instruction.
+ */
+void rvl_emit_phase(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		    const struct rvl_lattice *to)
+{
+	struct place p = place_of(s, o, box);
+	bool blocked = p.kind == RIVULET_XFER_BLOCK;
+	int64_t pixel = blocked ? s->board->tn : p.kind == RIVULET_XFER_INTERLEAVED ? p.ch_pitch : 1;
+	struct rvl_box part = { .n = box->n, .b0 = box->b0, .bn = blocked ? box->h : 1, .h = box->w, .w = 1 };
+
+	for (int64_t y = 0; y < box->h; y += part.bn) {
+		struct place q = p;
+
+		q.offset += y * p.row_pitch;
+		q.row_pitch = pixel;
+		q.blk_pitch = p.row_pitch;
+		load_lattice(s, o, &q, &part, &(struct rvl_lattice){ to->addr + y * to->row, to->row, to->col });
+	}
 }
 
 void rvl_emit_spread(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,

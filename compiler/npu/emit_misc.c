@@ -81,6 +81,25 @@ static struct rvl_box tile_at(const struct plain *p, uint64_t at)
 	return r;
 }
 
+/* The phases of the result's rectangle @r, each block of each by itself; they are those of @src. */
+static void load_phases(struct plain *p, const struct rvl_box *r, const struct rvl_box *src, int64_t in)
+{
+	const struct rvl_layer *l = p->e.l;
+	const struct rvl_repeat *rep = &l->rep;
+	int64_t blocks = l->out.v.c / p->e.s->board->tn; /* of a phase: lower.c */
+
+	for (int64_t i = 0; i < r->bn * rep->rows * rep->cols; i++) {
+		int64_t b = i / (rep->rows * rep->cols), y = i / rep->cols % rep->rows, x = i % rep->cols;
+		struct rvl_box box = *src;
+
+		box.b0 = (y * rep->cols + x) * blocks + r->b0 + b;
+		box.bn = 1;
+		rvl_emit_phase(p->e.s, &l->in, &box,
+			       &(struct rvl_lattice){ in + (b * r->h + y) * r->w + x, rep->rows * r->w,
+						      rep->cols });
+	}
+}
+
 /* The pixels of which the result's rectangle @r consists; tiles begin and end between them. */
 static void load_repeated(struct plain *p, const struct rvl_box *r, int64_t in)
 {
@@ -91,7 +110,10 @@ static void load_repeated(struct plain *p, const struct rvl_box *r, int64_t in)
 	src.h /= rep->rows;
 	src.x /= rep->cols;
 	src.w /= rep->cols;
-	rvl_emit_repeat(p->e.s, &p->e.l->in, &src, rep, in);
+	if (rep->phases)
+		load_phases(p, r, &src, in);
+	else
+		rvl_emit_repeat(p->e.s, &p->e.l->in, &src, rep, in);
 }
 
 /* The rows of the source in the ring; those that begin before its end and go on behind it are before it. */

@@ -36,6 +36,8 @@ static const char *fits_in_mode(const struct rvl_graph *g, const struct rivulet_
 
 	if (why)
 		return why;
+	if (l->rep.phases && l->out.v.c % b->tn)
+		return "the channels of its result are no multiple of those of a word";
 	if (l->mode && rvl_mode_at(l, g->sc_longest)->cycles(b, l->p.macs, g->sc_longest) >=
 			       (uint64_t)b->cycle_cap << 20)
 		return "it takes more cycles than this board allows a program";

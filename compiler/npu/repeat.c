@@ -21,9 +21,11 @@ static bool factors(const struct rvl_node *n, struct rvl_repeat *rep)
 			return false;
 	x = n->in[0]->shape.dim;
 	y = n->out[0]->shape.dim;
-	if (x[0] != y[0] || x[1] != y[1] || x[2] < 1 || x[3] < 1 || y[2] % x[2] || y[3] % x[3])
+	if (x[0] != y[0] || x[2] < 1 || x[3] < 1 || y[2] % x[2] || y[3] % x[3])
 		return false;
-	*rep = (struct rvl_repeat){ y[2] / x[2], y[3] / x[3] };
+	*rep = (struct rvl_repeat){ y[2] / x[2], y[3] / x[3], x[1] != y[1] };
+	if (rep->phases && x[1] != y[1] * rep->rows * rep->cols)
+		return false;
 	return rep->rows >= 1 && rep->cols >= 1 && rep->rows <= MAX_REPEAT && rep->cols <= MAX_REPEAT &&
 	       rep->rows * rep->cols > 1;
 }
@@ -35,6 +37,17 @@ static void fill(uint8_t *x, int64_t n, unsigned int shift)
 		x[i] = (uint8_t)(i >> shift);
 }
 
+/* The plane of the operand from which row @h, column @w of plane @c of the result comes. */
+static int64_t plane_of(const struct rvl_node *n, const struct rvl_repeat *rep, int64_t c, int64_t h, int64_t w)
+{
+	int64_t channels = n->out[0]->shape.dim[1];
+	int64_t phase = h % rep->rows * rep->cols + w % rep->cols;
+
+	if (!rep->phases)
+		return c;
+	return c / channels * n->in[0]->shape.dim[1] + phase * channels + c % channels;
+}
+
 static bool repeated(const struct rvl_node *n, const struct rvl_repeat *rep, const uint8_t *y,
 		     unsigned int shift)
 {
@@ -44,7 +57,8 @@ static bool repeated(const struct rvl_node *n, const struct rvl_repeat *rep, con
 	for (int64_t c = 0; c < planes; c++)
 		for (int64_t h = 0; h < d[2]; h++)
 			for (int64_t w = 0; w < d[3]; w++) {
-				int64_t from = (c * x[2] + h / rep->rows) * x[3] + w / rep->cols;
+				int64_t from = (plane_of(n, rep, c, h, w) * x[2] + h / rep->rows) * x[3] +
+					       w / rep->cols;
 
 				if (*y++ != (uint8_t)(from >> shift))
 					return false;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators that repeat each pixel of an image, as nearest interpolation by whole factors does. */
+/*
+ * Operators that make rows x cols pixels of each pixel of an image: repeated, as nearest interpolation by
+ * whole factors does, or each from channels of its own, as DepthToSpace does.
+ */
 #ifndef RVL_REPEAT_H
 #define RVL_REPEAT_H
 
@@ -8,11 +11,12 @@
 /* What LOAD writes of one pixel: rows and columns, 32 at most. */
 struct rvl_repeat {
 	int64_t rows, cols;
+	bool phases; /* pixel (y, x) of them has the channels from (y * cols + x) times those of the result on */
 };
 
 /**
- * Whether each pixel of the result of @n, an image of 4 dimensions of bytes, is that of the operand
- * whose indices are those of the result divided by @rep. The operator's own computation decides: it
+ * Whether each pixel of the result of @n, an image of 4 dimensions of bytes, has values of the pixel of
+ * the operand whose indices are those of the result divided by @rep, as @rep says. The operator's own computation decides: it
  * runs on images whose bytes are the indices of their elements.
  */
 bool rvl_repeats_pixels(const struct rvl_node *n, struct rvl_repeat *rep);

@@ -75,15 +75,26 @@ struct rvl_box {
 	int64_t n, b0, bn, y, h, x, w;
 };
 
+/* Words of INP at regular places: the first one, and words between rows and columns. */
+struct rvl_lattice {
+	int64_t addr, row, col;
+};
+
 void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		   int64_t addr);
 /** The same with rows at a pitch of @pitch words. */
 void rvl_emit_load_rows(struct rvl_stream *s, const struct rvl_operand *o,
 			const struct rvl_box *box, int64_t addr, int64_t pitch);
-/** One pixel of @o to all of @box's pixels; of a single value, to all channels too. */
 /** The same, each pixel written so often as @rep says; @box is what is read. */
 void rvl_emit_repeat(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		     const struct rvl_repeat *rep, int64_t addr);
+/**
+ * One block of @o, whose pixels come to lie @to->col words apart, and its rows @to->row words: @box is what
+ * is read.
+ */
+void rvl_emit_phase(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		    const struct rvl_lattice *to);
+/** One pixel of @o to all of @box's pixels; of a single value, to all channels too. */
 void rvl_emit_spread(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		     int64_t addr);
 void rvl_emit_store(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,

@@ -704,7 +704,7 @@ static bool plain_fits(const struct budget *u, struct rvl_tiling *t)
 static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 {
 	struct budget u = { .b = b, .l = l, .inp = b->inp_bytes / b->tn };
-	int64_t blocks = rvl_div_up(l->in.v.c, b->tn);
+	int64_t blocks = rvl_div_up(l->rep.phases ? l->out.v.c : l->in.v.c, b->tn);
 	int64_t most = l->spread ? MAX_SPREAD : MAX_COUNT;
 	/* Pixels of the operand, each so many of the result: tiles consist of whole ones. */
 	int64_t ry = rvl_max(l->rep.rows, 1), rx = rvl_max(l->rep.cols, 1), w, h;

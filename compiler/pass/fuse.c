@@ -556,11 +556,26 @@ static void spread_down(const struct rvl_node *n)
 			spread_to(n->out[k], n->in[0]);
 }
 
-/* Bytes that an operator only moves keep their meaning: parameters spread through it. */
+/* Whether all operands are bytes of the same parameters. */
+static bool operands_agree(const struct rvl_node *n)
+{
+	const struct rvl_tensor *a = n->in[0];
+
+	for (uint32_t i = 0; i < n->n_in; i++) {
+		const struct rvl_tensor *b = n->in[i];
+
+		if (!b || !rvl_is_quant8_tensor(b) || b->type != a->type ||
+		    b->quant.scale[0] != a->quant.scale[0] || b->quant.zp[0] != a->quant.zp[0])
+			return false;
+	}
+	return true;
+}
+
+/* Bytes that an operator only moves or joins keep their meaning: parameters spread through it. */
 static void spread(struct rvl_graph *g)
 {
 	for (uint32_t i = 0; i < g->n_nodes; i++)
-		if (rvl_op_moves(g->nodes[i]))
+		if (rvl_op_moves(g->nodes[i]) || (rvl_op_joins(g->nodes[i]) && operands_agree(g->nodes[i])))
 			spread_down(g->nodes[i]);
 	for (uint32_t i = g->n_nodes; i-- > 0;)
 		if (rvl_op_moves(g->nodes[i]) && g->nodes[i]->out[0])

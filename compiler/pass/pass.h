@@ -40,6 +40,20 @@ int32_t rvl_zero_of(const struct rvl_node *q);
 int rvl_dequantise_as(struct rvl_graph *g, const struct rvl_node *like, struct rvl_tensor *bytes,
 		      int32_t axis, struct rvl_tensor *y, struct rvl_err *err);
 
+/** Adds the QuantizeLinear of @x into @bytes; @zp may be NULL. */
+int rvl_quantise(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *scale, struct rvl_tensor *zp,
+		 struct rvl_tensor *bytes, struct rvl_err *err);
+
+struct rvl_op_def;
+
+/**
+ * Adds a node of @def that makes @y; its operands are absent. Attribute @name is *@value, the others
+ * have their defaults; NULL: all have.
+ */
+int rvl_node_of_role(struct rvl_graph *g, const struct rvl_op_def *def, const char *name,
+		     const struct rvl_attr_value *value, struct rvl_tensor *y, struct rvl_node **n,
+		     struct rvl_err *err);
+
 /**
  * Whether every result is an element of input 0, so that results do not depend on scale or zero
  * point. The node may have several outputs, and other inputs that say which elements are taken.

@@ -13,6 +13,7 @@ const struct rvl_pass rvl_passes[] = {
 	{ "clean", rvl_pass_clean },
 	{ "fold-bn", rvl_pass_fold_bn },
 	{ "reconstruct", rvl_pass_reconstruct },
+	{ "transposed", rvl_pass_transposed },
 	{ "commute", rvl_pass_commute },
 	{ "fold-moved", rvl_pass_fold },
 	{ "fuse", rvl_pass_fuse },

@@ -24,6 +24,9 @@ int rvl_pass_fold_bn(struct rvl_graph *g, struct rvl_err *err);
  */
 int rvl_pass_reconstruct(struct rvl_graph *g, struct rvl_err *err);
 
+/** Makes each transposed convolution between bytes the convolutions that compute its phases. */
+int rvl_pass_transposed(struct rvl_graph *g, struct rvl_err *err);
+
 /** Moves DequantizeLinear below, and QuantizeLinear above, operators that only move values. */
 int rvl_pass_commute(struct rvl_graph *g, struct rvl_err *err);
 

@@ -194,20 +194,12 @@ static int add_quantise(struct result *r, struct rvl_tensor *x, struct rvl_tenso
 	struct rvl_tensor *bytes;
 	int rc = rvl_tensor_like(r->g, r->t, &bytes, r->err);
 
-	if (!rc)
-		rc = rvl_node_new(r->g, RVL_OP_QUANTIZE, NULL, &r->q, r->err);
-	if (!rc)
-		rc = rvl_node_set_in(r->g, r->q, 0, x, r->err);
-	if (!rc)
-		rc = rvl_node_set_in(r->g, r->q, 1, scale, r->err);
-	if (!rc)
-		rc = rvl_node_set_in(r->g, r->q, 2, zp, r->err);
 	if (rc)
 		return rc;
 	bytes->type = type;
-	r->q->op_type = "QuantizeLinear";
-	rvl_node_set_out(r->q, 0, bytes);
-	return 0;
+	rc = rvl_quantise(r->g, x, scale, zp, bytes, r->err);
+	r->q = bytes->producer;
+	return rc;
 }
 
 /* The operator makes a new tensor, and @r->t comes from the bytes of @r->q. */

@@ -4,6 +4,7 @@
 #include "qmath.h"
 #include "rivulet_op.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct rvl_node *rvl_only_user(const struct rvl_tensor *t)
@@ -106,6 +107,41 @@ int rvl_dequantise_as(struct rvl_graph *g, const struct rvl_node *like, struct r
 		rc = rvl_node_set_in(g, dq, i, like->in[i], err);
 	if (!rc)
 		rvl_node_set_out(dq, 0, y);
+	return rc;
+}
+
+int rvl_quantise(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *scale, struct rvl_tensor *zp,
+		 struct rvl_tensor *bytes, struct rvl_err *err)
+{
+	struct rvl_node *q;
+	int rc = rvl_node_new(g, RVL_OP_QUANTIZE, NULL, &q, err);
+
+	if (!rc)
+		rc = rvl_node_set_in(g, q, 0, x, err);
+	if (!rc)
+		rc = rvl_node_set_in(g, q, 1, scale, err);
+	if (!rc)
+		rc = rvl_node_set_in(g, q, 2, zp, err);
+	if (rc)
+		return rc;
+	q->op_type = "QuantizeLinear";
+	rvl_node_set_out(q, 0, bytes);
+	return 0;
+}
+
+int rvl_node_of_role(struct rvl_graph *g, const struct rvl_op_def *def, const char *name,
+		     const struct rvl_attr_value *value, struct rvl_tensor *y, struct rvl_node **n,
+		     struct rvl_err *err)
+{
+	struct rvl_attr_value *v = rvl_arena_array(g->arena, RVL_MAX_ATTRS, sizeof(*v));
+	int rc = v ? rvl_node_general(g, def, v, NULL, n, err) :
+		     rvl_fail(err, -ENOMEM, "no memory for an operator");
+
+	for (uint32_t i = 0; i < rvl_op_attrs(def) && !rc; i++)
+		if (name && !strcmp(def->attrs[i].name, name))
+			v[i] = *value;
+	if (!rc)
+		rvl_node_set_out(*n, 0, y);
 	return rc;
 }
 

@@ -512,6 +512,7 @@ const struct rvl_op_def rvl_ops_conv[] = {
 	  .infer = infer_conv_transpose, .run = run_conv_transpose,
 	  .scratch = scratch_conv_transpose, .packed = packed_conv_transpose,
 	  .pack = pack_conv_transpose,
+	  .role = RVL_ROLE_TRANSPOSED_CONV,
 	  .doc = "transposed convolution: each element is spread over the result by the kernel" },
 	{ .name = "FusedConv", .domain = "com.microsoft", .since = 1, .least_in = 2, .most_in = 4,
 	  .types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL,

@@ -918,7 +918,7 @@ static int run_reverse(struct rvl_call *c)
 	.types = { RVL_T_MOVED }, .same = RVL_SAME_ALL, \
 	.flags = RVL_OP_JOINS | RVL_OP_BOXES, .pitched = RVL_PITCHED_ALL, \
 	.attrs = RVL_ATTRS(axis), \
-	.infer = infer_concat, .run = run_concat, .doc = "the inputs one behind the other along an axis" }
+	.infer = infer_concat, .run = run_concat, .role = RVL_ROLE_JOIN, .doc = "the inputs one behind the other along an axis" }
 #define BLOCK_MODE RVL_STRING("mode", "DCR", "DCR|CRD")
 #define TO_SPACE(opset, ...) { \
 	.name = "DepthToSpace", .since = (opset), .least_in = 1, .most_in = 1, \

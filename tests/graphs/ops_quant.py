@@ -183,6 +183,47 @@ def q_conv(g):
 
 
 @op(2, since=10)
+def q_conv_transpose(g):
+    """Of which onnxruntime computes floats. Some results have whole words of channels, which the NPU moves as images."""
+    x = picture(g, g.choice((8, 8, 36)))
+    n, c = x.shape[:2]
+    group = g.choice([1, 1, 1, c] + [d for d in range(1, c + 1) if c % d == 0])
+    out = g.between(1, 2) if group > 1 else g.choice((g.between(1, 6), 16, 32))
+    kernel, square = [g.between(1, 4), g.between(1, 4)], g.between(1, 3)
+    strides = [square, square] if g.chance(0.8) else [g.between(1, 3), g.between(1, 3)]
+    dilations = [1, 1] if g.chance(0.9) else [g.between(1, 2), g.between(1, 2)]
+    extra = [g.between(0, s - 1) if g.chance() else 0 for s in strides]
+    pads = [g.between(0, k - 1) if g.chance() else 0 for k in kernel * 2]
+    shape = [(d - 1) * s + o + (k - 1) * e + 1 - pads[i] - pads[i + 2]
+             for i, (d, s, o, k, e) in enumerate(zip(x.shape[2:], strides, extra, kernel, dilations))]
+    if min(shape) < 1 or prod(shape) * n * out * group > MOST_ELEMENTS:
+        return False
+    w = Weights(g, [c, out] + kernel, 1)
+    if w.per_channel and group > 1:
+        return False
+    quant = parameters(g, spread(g, x.quant, w.base, c // group * prod(kernel) / prod(strides)), g.chance(0.3))
+    inputs = [dequantise(g, x), w.dequantised(g)]
+    if g.chance(0.7):
+        inputs.append(w.bias(g, x.quant, out * group)[1])
+    name, = g.node("ConvTranspose", inputs, strides=strides, dilations=dilations, group=group, pads=pads, output_padding=extra,
+                   kernel_shape=kernel)
+    name, _ = activation(g, name, quant)
+    return quantise(g, name, [n, out * group] + shape, quant, 1)
+
+
+@op(1, since=11)
+def q_blocks(g):
+    """DepthToSpace of whole and broken words of channels."""
+    size = g.between(2, 3)
+    c = size * size * g.choice((1, 2, 16, 32))
+    x = quantised(g, lambda v: v.rank == 4 and v.shape[1] % (size * size) == 0 and 0 not in v.shape,
+                  lambda: (g.between(1, 2), c, g.between(1, 4), g.between(1, 4)))
+    n, c, h, w = x.shape
+    name, = g.node("DepthToSpace", [dequantise(g, x)], blocksize=size, mode=g.choice(("DCR", "DCR", "CRD")))
+    return quantise(g, name, (n, c // size ** 2, h * size, w * size), x.quant)
+
+
+@op(2, since=10)
 def q_gemm(g):
     x = quantised(g, lambda v: v.rank == 2 and 0 not in v.shape, lambda: (g.between(1, 6), g.between(1, 20)))
     (m, k), n = x.shape, g.between(1, 12)
