@@ -105,4 +105,33 @@ static inline void check(struct qg *q, const struct rivulet_board *board,
 	free(want);
 }
 
+static inline bool reason_has(const struct rivulet_explain *e, const char *node, const char *text)
+{
+	return strstr(row_of(e, node)->reason, text);
+}
+
+/*
+ * Checks graphs that @build makes of @n seeds from @seed on. Returns in how many of them the reason
+ * that explain gives for layer @node has @text in it.
+ */
+static inline uint32_t check_random(const struct rivulet_board *board,
+				    const struct rivulet_compile_options *opt,
+				    void (*build)(struct qg *q, uint64_t seed), uint64_t seed, uint64_t n,
+				    const char *node, const char *text)
+{
+	uint32_t taken = 0;
+
+	for (uint64_t i = seed; i < seed + n; i++) {
+		struct rivulet_explain e;
+		struct qg q;
+
+		build(&q, i);
+		check(&q, board, opt, &e);
+		taken += reason_has(&e, node, text);
+		rivulet_explain_free(&e);
+		rvl_graph_free(q.g);
+	}
+	return taken;
+}
+
 #endif

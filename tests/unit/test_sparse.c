@@ -85,27 +85,15 @@ static void random_layers(struct qg *q, uint64_t seed)
 	qg_output(q, y);
 }
 
-static bool is_sparse(const struct rivulet_explain *e, const char *node)
+static bool is_sparse(const struct rivulet_explain *e)
 {
-	return strstr(row_of(e, node)->reason, "sparse");
+	return reason_has(e, "conv", "sparse");
 }
 
 START_TEST(random_layers_equal_the_interpreter)
 {
-	uint32_t taken = 0;
-
 	load_board(&board, names[_i]);
-	for (uint64_t seed = 0; seed < 60; seed++) {
-		struct rivulet_explain e;
-		struct qg q;
-
-		random_layers(&q, seed + 1000);
-		check(&q, &board, NULL, &e);
-		taken += is_sparse(&e, "first");
-		rivulet_explain_free(&e);
-		rvl_graph_free(q.g);
-	}
-	ck_assert_uint_ge(taken, 20);
+	ck_assert_uint_ge(check_random(&board, NULL, random_layers, 1000, 60, "first", "sparse"), 20);
 }
 END_TEST
 
@@ -124,7 +112,7 @@ START_TEST(one_model_for_all_boards)
 	qg_output(&q, y);
 	check(&q, &board, NULL, &sparse);
 	check(&q, &board, &off, &dense);
-	ck_assert(is_sparse(&sparse, "conv") && !is_sparse(&dense, "conv"));
+	ck_assert(is_sparse(&sparse) && !is_sparse(&dense));
 	ck_assert_uint_eq(4 * row_of(&sparse, "conv")->array_macs, row_of(&dense, "conv")->array_macs);
 	ck_assert_uint_ge(row_of(&dense, "conv")->cycles, 3 * row_of(&sparse, "conv")->cycles);
 	ck_assert_uint_lt(row_of(&sparse, "conv")->read_bytes, row_of(&dense, "conv")->read_bytes);
@@ -157,7 +145,7 @@ START_TEST(fullest_row_decides)
 				n < cases[i].kept ? n + 1 : 0;
 		qg_output(&q, y);
 		check(&q, &board, NULL, &e);
-		ck_assert_int_eq(is_sparse(&e, "conv"), cases[i].passes < 4);
+		ck_assert_int_eq(is_sparse(&e), cases[i].passes < 4);
 		ck_assert_uint_eq(row_of(&e, "conv")->array_macs,
 				  row_of(&e, "conv")->macs * cases[i].passes / 4);
 		rivulet_explain_free(&e);
@@ -178,7 +166,7 @@ START_TEST(depthwise_is_sparse)
 	c.group = 96;
 	qg_output(&q, qg_conv(&q, "conv", open_image(&q, 6, 96, 28, 28), &c));
 	check(&q, &board, &off, &e);
-	ck_assert(is_sparse(&e, "conv"));
+	ck_assert(is_sparse(&e));
 	ck_assert_uint_eq(row_of(&e, "conv")->array_macs,
 			  row_of(&e, "conv")->macs * (board.dn * (board.tm / board.tn)));
 	rivulet_explain_free(&e);

@@ -17,9 +17,9 @@ static const char *const names[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "dens
 static const struct rivulet_compile_options off = { .without_modes = 1u << RIVULET_MODE_TAPS };
 static struct rivulet_board board;
 
-static bool has_lanes(const struct rivulet_explain *e, const char *node)
+static bool has_lanes(const struct rivulet_explain *e)
 {
-	return strstr(row_of(e, node)->reason, "tap lanes");
+	return reason_has(e, "conv", "tap lanes");
 }
 
 /* A depthwise layer of any kernel, stride, dilation, padding and multiplier between two others. */
@@ -60,20 +60,9 @@ static void random_layers(struct qg *q, uint64_t seed)
 
 START_TEST(random_layers_equal_the_interpreter)
 {
-	uint32_t taken = 0;
-
 	load_board(&board, names[_i]);
-	for (uint64_t seed = 0; seed < 60; seed++) {
-		struct rivulet_explain e;
-		struct qg q;
-
-		random_layers(&q, seed + 2000);
-		check(&q, &board, NULL, &e);
-		taken += has_lanes(&e, "depthwise");
-		rivulet_explain_free(&e);
-		rvl_graph_free(q.g);
-	}
-	ck_assert_uint_ge(taken, 30);
+	ck_assert_uint_ge(check_random(&board, NULL, random_layers, 2000, 60, "depthwise", "tap lanes"),
+			  30);
 }
 END_TEST
 
@@ -149,7 +138,7 @@ START_TEST(lanes_save_the_zeros_of_diagonal_blocks)
 	qg_output(&q, qg_conv(&q, "conv", open_image(&q, 6, 96, 28, 28), &c));
 	check(&q, &board, NULL, &lanes);
 	check(&q, &board, &off, &without);
-	ck_assert(has_lanes(&lanes, "conv") && !has_lanes(&without, "conv"));
+	ck_assert(has_lanes(&lanes) && !has_lanes(&without));
 	ck_assert_uint_eq(9 * row_of(&lanes, "conv")->array_macs,
 			  row_of(&lanes, "conv")->macs * passes * board.dn * (board.tm / board.tn));
 	ck_assert_uint_ge(without.segments[0].busy[RIVULET_Q_CONV],
