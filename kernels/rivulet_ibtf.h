@@ -77,7 +77,19 @@ void rivulet_ibtf_cut_kernels(const struct rivulet_ibtf_shape *s, uint32_t a,
 uint64_t rivulet_ibtf_cut_best(const struct rivulet_ibtf_shape *s, const int16_t *w, void *scratch,
 			       struct rivulet_ibtf_slices *out);
 
-/** rivulet_ibtf_count() - the adds of a product with these slices */
+/** struct rivulet_ibtf_parts - what makes up the adds of a product by buckets */
+struct rivulet_ibtf_parts {
+	uint64_t rows;	  /* codes that are not 0, over all slices */
+	uint64_t first;	  /* of them, the first ones of a bucket, which cost no add */
+	uint64_t fold;	  /* adds that fold the buckets */
+	uint64_t columns; /* adds of the columns of all kernels */
+};
+
+/** rivulet_ibtf_parts() - the parts of a product with these slices */
+void rivulet_ibtf_parts(const struct rivulet_ibtf_shape *s, const int16_t *w,
+			const struct rivulet_ibtf_slices *cut, void *scratch,
+			struct rivulet_ibtf_parts *out);
+/** rivulet_ibtf_count() - the adds of a product with these slices: rows - first + fold + columns */
 uint64_t rivulet_ibtf_count(const struct rivulet_ibtf_shape *s, const int16_t *w,
 			    const struct rivulet_ibtf_slices *cut, void *scratch);
 /**

@@ -82,19 +82,31 @@ static uint64_t slice_adds(uint32_t rows, uint32_t distinct, uint32_t a)
 	return rows ? rows - distinct + rvl_ibtf_fold_adds(a) : 0;
 }
 
+void rivulet_ibtf_parts(const struct rivulet_ibtf_shape *s, const int16_t *w,
+			const struct rivulet_ibtf_slices *cut, void *scratch,
+			struct rivulet_ibtf_parts *out)
+{
+	struct rvl_ibtf_scratch r = rvl_ibtf_scratch(s, scratch);
+
+	*out = (struct rivulet_ibtf_parts){ .columns = rvl_ibtf_shift_adds(s) };
+	for (uint32_t i = 0, c = 0; i < cut->n; c += cut->width[i++]) {
+		uint32_t rows;
+
+		rvl_ibtf_codes(s, w, c, cut->width[i], r.code);
+		rows = rvl_ibtf_rows(r.code, s->n);
+		out->rows += rows;
+		out->first += rvl_ibtf_distinct(r.code, s->n, cut->width[i], r.seen);
+		out->fold += rows ? rvl_ibtf_fold_adds(cut->width[i]) : 0;
+	}
+}
+
 uint64_t rivulet_ibtf_count(const struct rivulet_ibtf_shape *s, const int16_t *w,
 			    const struct rivulet_ibtf_slices *cut, void *scratch)
 {
-	struct rvl_ibtf_scratch r = rvl_ibtf_scratch(s, scratch);
-	uint64_t adds = rvl_ibtf_shift_adds(s);
+	struct rivulet_ibtf_parts p;
 
-	for (uint32_t i = 0, c = 0; i < cut->n; c += cut->width[i++]) {
-		rvl_ibtf_codes(s, w, c, cut->width[i], r.code);
-		adds += slice_adds(rvl_ibtf_rows(r.code, s->n),
-				   rvl_ibtf_distinct(r.code, s->n, cut->width[i], r.seen),
-				   cut->width[i]);
-	}
-	return adds;
+	rivulet_ibtf_parts(s, w, cut, scratch, &p);
+	return p.rows - p.first + p.fold + p.columns;
 }
 
 /* ---- storage ---- */

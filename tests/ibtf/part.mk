@@ -7,3 +7,10 @@ $(eval $(call program,tests/check_ibtf,tests/ibtf/check_ibtf.c tests/ibtf/cases.
 .PHONY: check-ibtf
 check-ibtf: $(BUILD)/tests/check_ibtf
 	@$< 100000
+
+# The publication's tables, and totals of its networks, as CSV and SVG in $(BUILD)/ibtf.
+$(eval $(call program,tests/eval_ibtf,tests/ibtf/eval_ibtf.c tests/ibtf/cases.c,kernels uapi,-lm))
+.PHONY: eval-ibtf
+eval-ibtf: $(BUILD)/tests/eval_ibtf
+	@mkdir -p $(BUILD)/ibtf
+	@$< tests/ibtf/networks.csv $(BUILD)/ibtf; rc=$$?; python3 -B tests/ibtf/draw.py $(BUILD)/ibtf && exit $$rc
