@@ -132,6 +132,7 @@ struct rivulet_compile_options {
 	bool no_layouts;       /* every image that the CPU touches is in NCHW */
 	uint32_t without_modes; /* bit n: CONV mode n is not used, even if the board has it */
 	bool no_reconstruct;   /* an operator whose result a float operator reads stays float */
+	bool no_binary;	       /* layers whose inputs and weights have two values are no BinaryConv */
 	bool no_gather;	       /* no patches of a convolution are gathered into channels */
 	bool no_cascade;       /* every value between two layers of the NPU goes through memory */
 	bool no_prefetch;      /* no weights of a layer are loaded before the tiles of another one */

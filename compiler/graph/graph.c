@@ -309,6 +309,7 @@ int rvl_node_like(struct rvl_graph *g, const struct rvl_node *n, const char *nam
 	(*out)->def = n->def;
 	(*out)->value = n->value;
 	(*out)->fused = n->fused;
+	(*out)->note = n->note;
 	return 0;
 }
 

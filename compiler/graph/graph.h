@@ -137,6 +137,7 @@ struct rvl_node {
 	 * NPU. On the NPU: NULL. The text is static or owned by the arena.
 	 */
 	const char *reason;
+	const char *note;		/* one more line for the account of a compilation, or NULL */
 	const char *fused;		/* names of the nodes fused into it, "a+b+c", or NULL */
 	bool stochastic;		/* its products are streams where a variant has a length */
 	bool free;			/* its results are views: nothing executes it (rvl_pass_views()) */
@@ -173,6 +174,7 @@ struct rvl_graph {
 	 */
 	bool npu_average_pool;
 	bool reconstruct;		/* float consumers evict no operator from the NPU: reconstruct.c */
+	bool no_binary;			/* rvl_pass_binary() changes nothing */
 	uint32_t sc_longest;		/* longest stream of any variant; 0: none */
 	/* pools tried for exactness; limited, because a trial takes long */
 	uint32_t average_tries;

@@ -76,6 +76,7 @@ static int build(struct match *m, enum rvl_op op, struct rvl_tensor *b, struct r
 	n->attr = m->n->attr;
 	n->op_type = m->n->op_type;
 	n->fused = m->n->fused;
+	n->note = m->n->note;
 	n->attr.f_lo = -INFINITY;
 	n->attr.f_hi = INFINITY;
 	if (rvl_bounds_below(m->lo))

@@ -11,6 +11,7 @@
 const struct rvl_pass rvl_passes[] = {
 	{ "fold", rvl_pass_fold },
 	{ "clean", rvl_pass_clean },
+	{ "binary", rvl_pass_binary },
 	{ "fold-bn", rvl_pass_fold_bn },
 	{ "reconstruct", rvl_pass_reconstruct },
 	{ "transposed", rvl_pass_transposed },

@@ -12,6 +12,12 @@ int rvl_pass_fold(struct rvl_graph *g, struct rvl_err *err);
 int rvl_pass_clean(struct rvl_graph *g, struct rvl_err *err);
 
 /**
+ * Makes BinarySign and BinaryConv of layers whose inputs and weights have two values, and computes in
+ * them what follows. A layer that is only nearly binary stays and has a note. Needs folded constants.
+ */
+int rvl_pass_binary(struct rvl_graph *g, struct rvl_err *err);
+
+/**
  * Folds BatchNormalization into the float weights of the Conv or Gemm before it, and Relu and Clip
  * into the clamp (f_lo, f_hi) of the Conv, Gemm, MatMul, Add, Mul or BatchNormalization before
  * them.

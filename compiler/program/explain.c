@@ -97,13 +97,21 @@ static const char *operator_of(const struct rvl_node *n)
 										  rvl_op_name(n->op);
 }
 
+/* Two sentences, either of which may be absent. */
+static const char *both(struct rivulet_explain *e, const char *a, const char *b)
+{
+	if (!a || !*a || !b || !*b)
+		return copy_text(e, a && *a ? a : b);
+	return keep_text(e, "%s; %s", a, b);
+}
+
 static void node_row(struct rivulet_explain *e, const struct rvl_node *n, const char *where,
 		     const char *why, uint32_t step)
 {
 	e->rows[e->n_rows++] = (struct rivulet_explain_row){ .node = copy_text(e, n->name),
 							     .op = copy_text(e, operator_of(n)),
 							     .where = where,
-							     .reason = copy_text(e, why),
+							     .reason = both(e, n->note, why),
 							     .fused = copy_text(e, n->fused),
 							     .out = shape_text(e, result_of(n)),
 							     .bound = !strcmp(where, "cpu") ?
@@ -126,8 +134,7 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 	node_row(e, l->node, "npu", l->note, step);
 	if (mode && mode->describe) {
 		mode->describe(l, how, sizeof(how), length);
-		r->reason = keep_text(e, "%s%s%s", how, l->note ? "; " : "",
-				      l->note ? l->note : "");
+		r->reason = both(e, how, r->reason);
 	}
 	snprintf(out, sizeof(out), "%lldx%lldx%lldx%lld", (long long)l->out.v.n,
 		 (long long)l->out.v.c, (long long)l->out.v.h, (long long)l->out.v.w);
@@ -192,7 +199,7 @@ static void cpu_row(struct rivulet_explain *e, const struct rvl_backend *be,
 	if (!mode->describe || !be->length[0])
 		return;
 	mode->describe(NULL, how, sizeof(how), be->length[0]);
-	e->rows[e->n_rows - 1].reason = keep_text(e, "%s; %s", how, n->reason ? n->reason : "");
+	e->rows[e->n_rows - 1].reason = both(e, how, e->rows[e->n_rows - 1].reason);
 }
 
 static void fill_levels(const struct rvl_backend *be, struct rivulet_explain *e)

@@ -47,6 +47,7 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.no_views = a->no_views,
 		.no_layouts = a->no_layouts,
 		.no_reconstruct = a->no_reconstruct,
+		.no_binary = a->no_binary,
 		.without_modes = (uint32_t)a->no_sparse << RIVULET_MODE_SPARSE |
 				 (uint32_t)a->no_taps << RIVULET_MODE_TAPS,
 		.no_gather = a->no_gather,

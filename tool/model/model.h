@@ -26,6 +26,7 @@ struct rvl_model_args {
 	uint64_t batch;
 	struct rvl_dims dims;
 	bool require_npu, cpu_only, no_reconstruct, no_cascade, no_prefetch, no_views, no_layouts, no_sparse;
+	bool no_binary;
 	bool no_taps, no_gather, serial, prof;
 	struct rvl_frozen frozen;
 	struct rvl_mode mode;
@@ -49,6 +50,8 @@ int rvl_model_freeze(void *member, const char *value);
 	  RVL_MEMBER(type, m.no_layouts) },                                                        \
 	{ "no-sparse", 0, NULL, "compute no layer by pairs of a weight and its index",             \
 	  RVL_MEMBER(type, m.no_sparse) },                                                         \
+	{ "no-binary", 0, NULL, "compute layers of two values as other layers",                    \
+	  RVL_MEMBER(type, m.no_binary) },                                                         \
 	{ "no-reconstruct", 0, NULL, "insert no quantisation in front of float operators",         \
 	  RVL_MEMBER(type, m.no_reconstruct) },                                                    \
 	{ "no-taps", 0, NULL, "compute no depthwise layer by several taps of a channel at once",   \

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Binary layers in float models, as exporters write them: each form becomes BinarySign and BinaryConv
+ * and computes what the float model does. Layers that are only nearly binary stay.
+ */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chance.h"
+#include "graph/interp.h"
+#include "onnx/onnx.h"
+#include "pass/passes.h"
+#include "suite.h"
+#include "unit/onnx_text.h"
+
+static struct rvl_graph *g;
+static struct pb bytes;
+static struct rvl_err err;
+
+enum { C = 8, M = 4, SIDE = 5, TEXT = 1 << 16 };
+
+/* Constants that the forms use. w: +-0.5 for each output channel, u: the same before its Sign. */
+static char *put_weights(char *p, const char *name, const char *dims, int n, float size, float spread)
+{
+	uint64_t seed = 7;
+
+	p += sprintf(p, "const %s f32 %s", name, dims);
+	for (int i = 0; i < n; i++) {
+		bool plus = splitmix(&seed) & 1;
+
+		p += sprintf(p, " %g", (plus ? 1.0 : -1.0) * (double)(size + spread * (float)(i % 3)));
+	}
+	return p + sprintf(p, "; ");
+}
+
+static struct pb model(const char *form)
+{
+	static const char before[] =
+		"in x f32 1,8,5,5; const zero f32 - 0; const one f32 - 1; const minus f32 - -1;"
+		"const two f32 - 2; const half f32 - 0.5; const c f32 - 0.25;"
+		"const shift f32 1,8,1,1 0.5 -0.25 0 0.125 -0.5 0.75 1 -1;"
+		"const negative f32 1,8,1,1 0.5 -0.25 1 2 -2 0.75 1 -1;"
+		"const slopes f32 8,1,1 0.5 0.25 1 2 0 0.75 1 1;"
+		"const g f32 8 1 -0.5 2 0.25 0 3 1 -1; const b f32 8 0.1 0.2 -0.3 0.4 0.5 -0.6 0.7 0;"
+		"const m f32 8 0.3 -0.2 0.1 0 0.2 -0.4 0.5 0.25; const v f32 8 1 2 0.5 0.25 1 4 1 1;"
+		"const g4 f32 4 1 -0.5 2 0.25; const b4 f32 4 0.1 0.2 -0.3 0.4;"
+		"const m4 f32 4 0.3 -0.2 0.1 0; const v4 f32 4 1 2 0.5 0.25;"
+		"const p4 f32 4,1,1 0.25 0.5 0 0.125; const a4 f32 1,4,1,1 0.5 -1 0.25 2;"
+		"const pads s64 8 0 0 1 1 0 0 1 1; const r f32 4,1,1,1 0.5 1 -0.25 2;";
+	char *text = malloc(TEXT), *p = text + sprintf(text, "%s", before);
+	struct pb out;
+
+	p = put_weights(p, "w", "4,8,3,3", M * C * 9, 0.5f, 0);
+	p = put_weights(p, "w2", "8,4,3,3", M * C * 9, 1, 0);
+	p = put_weights(p, "uneven", "4,8,3,3", M * C * 9, 0.5f, 0.125f);
+	p = put_weights(p, "k", "200,4", 800, 1, 0);
+	sprintf(p, "%s; out y", form);
+	out = ot_model(text, 13);
+	free(text);
+	return out;
+}
+
+static uint32_t count(enum rvl_op op)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		n += g->nodes[i]->op == op;
+	return n;
+}
+
+static struct rvl_node *first(enum rvl_op op)
+{
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (g->nodes[i]->op == op)
+			return g->nodes[i];
+	ck_abort_msg("no %s", rvl_op_name(op));
+}
+
+static void load(const char *form)
+{
+	bytes = model(form);
+	ck_assert_msg(!rvl_onnx_load(bytes.p, bytes.n, NULL, &g, &err), "%s: %s", form, err.msg);
+	ck_assert_msg(!rvl_shape_infer(g, &err), "%s: %s", form, err.msg);
+}
+
+static void release(void)
+{
+	rvl_graph_free(g);
+	free(bytes.p);
+}
+
+/* Multiples of 1/8, so that many values are equal to thresholds; @zeros: also 0. */
+static void make_input(float *x, size_t n, bool zeros)
+{
+	uint64_t seed = 11;
+
+	for (size_t i = 0; i < n; i++) {
+		x[i] = (float)((int)chance_range(&seed, 0, 32) - 16) / 8;
+		if (!zeros && x[i] == 0)
+			x[i] = 0.125f;
+	}
+}
+
+static float *run(const float *x, size_t *n)
+{
+	const struct rvl_tensor *y = g->outputs[0];
+	struct rvl_interp *it;
+	float *out;
+
+	*n = (size_t)rvl_shape_count(&y->shape);
+	out = malloc(*n * sizeof(*out));
+	ck_assert_msg(!rvl_interp_new(g, true, &it, &err), "%s", err.msg);
+	ck_assert(!rvl_interp_set(it, 0, x, (size_t)rvl_tensor_bytes(g->inputs[0]), &err));
+	ck_assert_msg(!rvl_interp_run(it, &err), "%s", err.msg);
+	memcpy(out, rvl_interp_data(it, y), *n * sizeof(*out));
+	rvl_interp_free(it);
+	return out;
+}
+
+/* Runs the model before and after the passes. Results differ by at most @near of their magnitude. */
+static void compare(const char *form, bool zeros, float near)
+{
+	float x[C * SIDE * SIDE], *want, *have;
+	size_t n, again;
+
+	make_input(x, C * SIDE * SIDE, zeros);
+	load(form);
+	want = run(x, &n);
+	ck_assert_msg(!rvl_optimise(g, &err), "%s: %s", form, err.msg);
+	have = run(x, &again);
+	ck_assert_uint_eq(n, again);
+	for (size_t i = 0; i < n; i++)
+		ck_assert_msg(fabsf(want[i] - have[i]) <= near * (1 + fabsf(want[i])),
+			      "%s: result %zu is %g, not %g", form, i, (double)have[i], (double)want[i]);
+	free(want);
+	free(have);
+}
+
+#define THEN "; Conv s w -> y"
+#define PADDED "; Conv s w -> y pads=[1,1,1,1]"
+#define MASK "Greater x c -> q; Cast q -> i to=1; "
+
+/* Signs as they are exported, in front of one convolution. The weights are +-0.5: sums are exact. */
+static const struct {
+	const char *text;
+	bool no_zeros;		/* a Sign of 0 differs by design */
+} forms[] = {
+	{ "Sign x -> s" THEN, true },
+	{ "Sign x -> s" PADDED, true },
+	{ "Clip x minus one -> d; Sign d -> s" THEN, true },
+	{ "Tanh x -> d; Sign d -> s" THEN, true },
+	{ "Sign x -> d; Add d half -> e; Sign e -> s" THEN, false },
+	{ "Sign x -> d; Sub d half -> e; Sign e -> s" PADDED, true },
+	{ "GreaterOrEqual x zero -> q; Where q one minus -> s" THEN, false },
+	{ "GreaterOrEqual x c -> q; Where q one minus -> s" PADDED, false },
+	{ "Greater x c -> q; Where q one minus -> s" PADDED, false },
+	{ "Less x c -> q; Where q one minus -> s" PADDED, false },
+	{ "LessOrEqual x c -> q; Where q minus one -> s" PADDED, false },
+	{ "Greater c x -> q; Where q one minus -> s" PADDED, false },
+	{ "LessOrEqual c x -> q; Where q one minus -> s" PADDED, false },
+	{ "Greater x shift -> q; Where q one minus -> s" PADDED, false },
+	{ "Less x c -> q; Not q -> k2; Where k2 one minus -> s" PADDED, false },
+	{ MASK "Mul i two -> e; Sub e one -> s" PADDED, false },
+	{ MASK "Sub i half -> e; Mul e two -> s" PADDED, false },
+	{ MASK "Sub i half -> e; Div e half -> s" PADDED, false },
+	{ MASK "Mul i two -> e; Sub one e -> s" PADDED, false },
+	{ MASK "Sub i half -> s" PADDED, false },
+	{ "Clip x minus one -> d; GreaterOrEqual d zero -> q; Where q one minus -> f; Sub f d -> e; "
+	  "Add e d -> s" THEN, false },
+	{ "Clip x minus one -> d; GreaterOrEqual d zero -> q; Where q one minus -> f; Sub f d -> e; "
+	  "Add d e -> s" PADDED, false },
+	{ "Add x shift -> d; GreaterOrEqual d zero -> q; Where q one minus -> s" PADDED, false },
+	{ "Sub x shift -> d; Greater d zero -> q; Where q one minus -> s" PADDED, false },
+	{ "Sub shift x -> d; GreaterOrEqual d zero -> q; Where q one minus -> s" PADDED, false },
+	{ "Mul x negative -> d; Add d shift -> e; Greater e c -> q; Where q one minus -> s" PADDED, false },
+	{ "BatchNormalization x g b m v -> d; GreaterOrEqual d zero -> q; Where q one minus -> s" PADDED, false },
+	{ "BatchNormalization x g b m v -> d; Clip d minus one -> e; Greater e zero -> q; "
+	  "Where q one minus -> s" PADDED, false },
+	{ "PRelu x slopes -> d; Greater d c -> q; Where q one minus -> s" PADDED, false },
+	{ "Relu x -> d; Greater d c -> q; Where q one minus -> s" PADDED, false },
+	{ "GreaterOrEqual x zero -> q; Where q one minus -> d; Pad d pads one -> s" THEN, false },
+	{ "GreaterOrEqual x zero -> q; Where q one minus -> d; Pad d pads minus -> s" THEN, false },
+	{ "GreaterOrEqual x zero -> q; Where q one minus -> d; Pad d pads zero -> s" THEN, false },
+	{ "Less x zero -> q; Where q one minus -> d; Pad d pads one -> s" THEN, false },
+	{ "GreaterOrEqual x zero -> q; Where q one minus -> d; MaxPool d -> s kernel_shape=[2,2] strides=[2,2] "
+	  "pads=[1,1,1,1]" PADDED, false },
+	{ "GreaterOrEqual x zero -> q; Where q one minus -> s; Sign w -> e; Mul e r -> f; Conv s f -> y", false },
+	{ "GreaterOrEqual x zero -> q; Where q one minus -> s; Conv s w -> y strides=[2,1] dilations=[1,2] "
+	  "pads=[0,2,1,2]", false },
+	{ "GreaterOrEqual x zero -> q; Where q one minus -> s; Conv s w2 -> y group=2 pads=[1,1,1,1]", false },
+	{ "GreaterOrEqual x zero -> q; Where q one minus -> s; Flatten s -> d; const at s64 2 2 100; "
+	  "Reshape d at -> e; Slice e st en ax -> f; const st s64 1 0; const en s64 1 4; const ax s64 1 1; "
+	  "Transpose k -> h perm=[1,0]; MatMul f h -> y", false },
+};
+
+START_TEST(forms_are_binary)
+{
+	bool matrix = strstr(forms[_i].text, "MatMul");
+
+	compare(forms[_i].text, !forms[_i].no_zeros, 0);
+	ck_assert_msg(count(RVL_OP_B_CONV) == !matrix, "%s", forms[_i].text);
+	ck_assert_uint_eq(count(RVL_OP_B_SIGN), !matrix);
+	ck_assert_uint_eq(count(RVL_OP_CONV), 0);
+	release();
+}
+END_TEST
+
+#define SIGNED "GreaterOrEqual x zero -> q; Where q one minus -> s; "
+#define FIRST SIGNED "Conv s w -> a pads=[1,1,1,1]; "
+#define AGAIN(t) "GreaterOrEqual " t " zero -> q2; Where q2 one minus -> s2; Conv s2 w2 -> y pads=[1,1,1,1]"
+#define BN(a, b) "BatchNormalization " a " g4 b4 m4 v4 -> " b "; "
+#define SHORTCUT "Slice x st en ax -> sc; const st s64 1 0; const en s64 1 4; const ax s64 1 1; "
+
+/* What follows a layer, and how many operators and results of two layers remain. */
+static const struct {
+	const char *text;
+	uint32_t convs, nodes;
+	bool second_result;
+	float near;
+} followers[] = {
+	{ FIRST "BatchNormalization a g4 b4 m4 v4 -> y", 1, 2, false, 1e-6f },
+	{ FIRST "Relu a -> y", 1, 2, false, 0 },
+	{ FIRST "Relu a -> d; " BN("d", "y") "Identity y -> z", 1, 2, false, 1e-6f },
+	{ FIRST "PRelu a p4 -> y", 1, 2, false, 0 },
+	{ FIRST "LeakyRelu a -> y alpha=0.25f", 1, 2, false, 0 },
+	{ FIRST "Add a a4 -> d; PRelu d p4 -> e; Add e a4 -> y", 1, 2, false, 1e-6f },
+	{ FIRST "Mul a a4 -> d; Sub d a4 -> e; Div e two -> y", 1, 2, false, 1e-6f },
+	{ FIRST SHORTCUT "Add a sc -> y", 1, 3, false, 1e-6f },
+	{ FIRST SHORTCUT "Add sc a -> d; " BN("d", "y") "Identity y -> z", 1, 3, false, 1e-6f },
+	{ FIRST SHORTCUT BN("a", "d") "Add d sc -> e; Add e a4 -> f; PRelu f p4 -> h; Add h a4 -> y", 1, 3,
+	  false, 1e-6f },
+	{ FIRST AGAIN("a"), 2, 3, false, 0 },
+	{ FIRST BN("a", "d") AGAIN("d"), 2, 3, false, 0 },
+	{ FIRST "Relu a -> d; " BN("d", "e") AGAIN("e"), 2, 3, false, 0 },
+	{ FIRST BN("a", "d") "Clip d minus one -> e; " AGAIN("e"), 2, 3, false, 0 },
+	{ FIRST "Add a a4 -> d; PRelu d p4 -> e; " AGAIN("e"), 2, 3, false, 0 },
+	{ FIRST SHORTCUT BN("a", "d") "Add d sc -> e; " AGAIN("e"), 2, 4, true, 0 },
+	{ FIRST SHORTCUT BN("a", "d") "Add d sc -> e; Add e a4 -> f; Sign f -> s2; Conv s2 w2 -> h pads=[1,1,1,1]; "
+	  "Slice h st en ax -> i; Add i e -> y", 2, 6, true, 1e-6f },
+};
+
+START_TEST(followers_are_folded)
+{
+	const struct rvl_node *n;
+
+	compare(followers[_i].text, true, followers[_i].near);
+	ck_assert_uint_eq(count(RVL_OP_B_CONV), followers[_i].convs);
+	ck_assert_uint_eq(count(RVL_OP_CONV), 0);
+	ck_assert_msg(g->n_nodes <= followers[_i].nodes, "%s: %u nodes", followers[_i].text, g->n_nodes);
+	n = first(RVL_OP_B_CONV);
+	ck_assert_int_eq(n->n_out > 1, followers[_i].second_result);
+	release();
+}
+END_TEST
+
+/* Layers that are only nearly binary, and a word of the reason. */
+static const struct {
+	const char *text, *why;
+} others[] = {
+	{ SIGNED "Conv s uneven -> y", "magnitudes 0.5 and 0.625" },
+	{ "Conv x w -> y", "no sign" },
+	{ "Clip x minus one -> s; Conv s w -> y", "no sign" },
+	{ "Greater x c -> q; Cast q -> s to=1; Conv s w -> y", "values 0 and 1" },
+	{ "Greater x c -> q; Where q two minus -> s; Conv s w -> y", "values -1 and 2" },
+	{ SIGNED "Sub w half -> d; Sign d -> e; Conv s e -> y", "magnitudes" },
+	{ SIGNED "Pad s pads half -> d; Conv d w -> y", "padding" },
+	{ "Less x zero -> q; Where q one minus -> s; MaxPool s -> d kernel_shape=[2,2]; Conv d w -> y", "MaxPool" },
+};
+
+START_TEST(others_stay)
+{
+	const struct rvl_node *n;
+
+	compare(others[_i].text, true, 1e-6f);
+	ck_assert_uint_eq(count(RVL_OP_B_CONV), 0);
+	ck_assert_uint_eq(count(RVL_OP_B_SIGN), 0);
+	n = first(RVL_OP_CONV);
+	ck_assert_msg(n->note && strstr(n->note, others[_i].why), "%s: %s", others[_i].text,
+		      n->note ? n->note : "no note");
+	release();
+}
+END_TEST
+
+START_TEST(a_sign_of_zero_is_noted)
+{
+	load("Sign x -> s; Conv s w -> y");
+	ck_assert(!rvl_optimise(g, &err));
+	ck_assert_str_eq(first(RVL_OP_B_SIGN)->note, "Sign(0) is 0 in ONNX and 1 here");
+	release();
+	load(SIGNED "Conv s w -> y");
+	ck_assert(!rvl_optimise(g, &err));
+	ck_assert_ptr_null(first(RVL_OP_B_SIGN)->note);
+	release();
+}
+END_TEST
+
+#define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
+
+int main(void)
+{
+	Suite *s = suite_create("binary");
+	TCase *t = add_case(s, "models", 15, NULL, NULL);
+
+	tcase_add_loop_test(t, forms_are_binary, 0, COUNT(forms));
+	tcase_add_loop_test(t, followers_are_folded, 0, COUNT(followers));
+	tcase_add_loop_test(t, others_stay, 0, COUNT(others));
+	tcase_add_test(t, a_sign_of_zero_is_noted);
+	return run_suite(s);
+}
