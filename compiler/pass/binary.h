@@ -8,7 +8,7 @@
 #define RVL_PASS_BINARY_H
 
 #include "graph/graph.h"
-#include "rivulet_binary.h"
+#include "rivulet_bits.h"
 
 /* A tensor of the values -size and size, which follow from a comparison of another one. */
 struct rvl_signs {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of binary layers share. The operators are described in rivulet_binary.h. */
+/* What the files of binary layers share. The operators are described in rivulet_bits.h. */
 #ifndef RVL_BINARY_H
 #define RVL_BINARY_H
 
 #include "internal.h"
-#include "rivulet_binary.h"
+#include "rivulet_bits.h"
 
 /* What BinaryConv computes from a sum. Arrays have one element for each output channel. */
 struct rvl_b_post {

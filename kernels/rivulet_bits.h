@@ -7,8 +7,8 @@
  * in words = ceil(C / 64) adjacent words. Channel c is bit c mod 64 of word c / 64; bits behind the
  * last channel are 0.
  */
-#ifndef RIVULET_BINARY_H
-#define RIVULET_BINARY_H
+#ifndef RIVULET_BITS_H
+#define RIVULET_BITS_H
 
 #include <stdint.h>
 
