@@ -4,7 +4,7 @@
  * bits that take part. A product of two of them is 1 where the bits are equal, else -1.
  */
 #include "conv_binary.h"
-#include "rivulet_binary.h"
+#include "rivulet_binary_conv.h"
 
 #include <string.h>
 

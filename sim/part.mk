@@ -4,5 +4,6 @@ CFLAGS_sim_conv_simd := -O3
 CFLAGS_sim_conv_taps := -O3
 CFLAGS_sim_conv_binary := -O3
 CFLAGS_sim_alu := -O3
+CFLAGS_sim_alu_real := -O3
 $(eval $(call program,rivulet-sim,sim/main.c,sim uapi,-lm))
 PROGRAMS += $(BUILD)/rivulet-sim

@@ -3,12 +3,13 @@
  * The FPGA resources that a board's gateware needs, by the formulas of docs/boards.md, section 5.
  */
 #include "rivulet_board.h"
-#include "rivulet_binary.h"
+#include "rivulet_binary_conv.h"
 #include "rivulet_isa.h"
 #include "rivulet_sparse.h"
 
 #define DSP_PER_LANE 6	 /* of the ALU */
 #define LUT_PER_LANE 600
+#define LUT_PER_BINARY_LANE 200 /* more, for int16, parameters per channel and bits */
 #define LUT_FIXED    9500 /* queues, decoder, three address generators with region checks, registers */
 
 static uint32_t div_up(uint32_t a, uint32_t b)
@@ -80,7 +81,7 @@ static uint32_t binary(const struct rivulet_board *b)
 
 	if (!has(b, RIVULET_MODE_BINARY))
 		return 0;
-	return products + RIVULET_BINARY_LANES * (8 * b->tn * multiplexer(b->dn) + 64) +
+	return products + LUT_PER_BINARY_LANE * b->alu_lanes + RIVULET_BINARY_LANES * (8 * b->tn * multiplexer(b->dn) + 64) +
 	       8 * b->tn * multiplexer(RIVULET_BINARY_LANES);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 /* Cycles, port beats and bytes of single instructions (docs/isa.md, "Time"). */
-#include "rivulet_binary.h"
+#include "rivulet_binary_conv.h"
 #include "rivulet_cost.h"
 #include "rivulet_footprint.h"
 #include "rivulet_lanes.h"
@@ -23,7 +23,8 @@ void rivulet_config_set(struct rivulet_config *c, const struct rivulet_decoded *
 	TAKE(c_mode, c_mode)
 	TAKE(a_src, a_src) TAKE(a_dst, a_dst) TAKE(a_rq, a_rq) TAKE(a_scale, a_scale)
 	TAKE(a_out, a_out) TAKE(a_pool, a_pool) TAKE(a_div, a_div) TAKE(a_rect, a_rect)
-	TAKE(a_lut, a_lut) TAKE(a_pack, a_pack)
+	TAKE(a_lut, a_lut) TAKE(a_pack, a_pack) TAKE(a_type, a_type)
+	TAKE(a_sum, a_sum) TAKE(a_ext, a_ext)
 	TAKE(s_dst, s_dst) TAKE(s_src, s_src) TAKE(s_chan, s_chan)
 	TAKE(q_tag, q_tag[d->h.queue]) TAKE(q_prof, q_prof[d->h.queue])
 	/* clang-format on */
@@ -435,19 +436,41 @@ uint64_t rivulet_alu_setup(uint64_t channels)
 	return most(RIVULET_ALU_COPY, channels / 2);
 }
 
+struct rivulet_alu_words rivulet_alu_words(const struct rivulet_board *b,
+					   const struct rivulet_config *c,
+					   const struct rivulet_insn_alu *a)
+{
+	const struct rivulet_insn_a_type *t = &c->a_type;
+	bool only = a->pack && c->a_pack.only, prelu = a->real && t->prelu;
+	struct rivulet_alu_words w = { .channels = a->src ? b->tm : b->tn, .bits = a->pack };
+	uint64_t parts = w.channels / b->tn, values = w.channels * 4 / RIVULET_WGT_WORD;
+
+	if (a->rq || (a->real && !only))
+		w.params = 2 * values;
+	w.ext = (a->real && a->bin ? values : 0) + (prelu ? 2 * values : 0) +
+		(a->pack ? values : 0);
+	w.a = t->a && !a->src ? 2 : 1;
+	w.b = a->bin ? parts * (a->real && t->b ? 2 : 1) : 0;
+	w.d = only ? 0 : a->dst ? 1 : parts * (a->real && t->d ? 2 : 1);
+	w.turns = (a->pool ? (uint64_t)(c->a_pool.kh * c->a_pool.kw) : 1) +
+		  (a->pool > RIVULET_POOL_MAX) + !!a->bin + prelu;
+	return w;
+}
+
 static void alu_cost(const struct rivulet_board *b, const struct rivulet_config *c,
 		     const struct rivulet_insn_alu *a, struct rivulet_cost *cost)
 {
-	uint64_t channels = a->src ? b->tm : b->tn;
+	struct rivulet_alu_words w = rivulet_alu_words(b, c, a);
 	uint64_t positions = a->pool ? c->a_pool.kh * c->a_pool.kw : 1;
+	uint64_t lanes = (w.channels + b->alu_lanes - 1) / b->alu_lanes;
+	uint64_t reads = positions * w.a + w.b, writes = w.d + w.bits;
 
 	cost->table = a->lut ? RIVULET_ALU_COPY : 0;
-	cost->setup = a->rq ? rivulet_alu_setup(channels) : 0;
-	cost->reads = positions;
-	cost->inp_reads = (a->src ? 0 : positions) + (a->bin ? channels / b->tn : 0);
-	cost->writes = a->dst ? 0 : channels / b->tn;
-	cost->result = rivulet_alu_result(b, channels, positions, a->pool > RIVULET_POOL_MAX,
-					  a->bin);
+	cost->setup = w.params + w.ext ? most(RIVULET_ALU_COPY, w.params + w.ext) : 0;
+	cost->reads = positions * w.a;
+	cost->inp_reads = (a->src ? 0 : cost->reads) + w.b;
+	cost->writes = a->dst ? 0 : writes;
+	cost->result = most(most(lanes * w.turns, reads), writes);
 	cost->words = a->rows * a->cols;
 	cost->blocks = a->blks;
 	cost->engine = cost->table + a->blks * (cost->setup + cost->words * cost->result) +

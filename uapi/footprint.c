@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "rivulet_binary.h"
+#include "rivulet_binary_conv.h"
 #include "rivulet_lanes.h"
 #include "rivulet_sc.h"
 #include "rivulet_sparse.h"
@@ -193,21 +193,56 @@ static int check_conv(const struct rivulet_board *b, const struct rivulet_config
 	return v->mode == RIVULET_MODE_STOCHASTIC ? check_stream(b, c, v) : 0;
 }
 
+/* The channels of a word of A are whole bytes of one pixel of bits. */
+static bool pack_ok(const struct rivulet_board *b, const struct rivulet_config *c,
+		    const struct rivulet_insn_alu *a)
+{
+	const struct rivulet_insn_a_pack *p = &c->a_pack;
+	int64_t channels = a->src ? b->tm : b->tn;
+
+	if (!a->pack)
+		return true;
+	return 1u << p->lanes <= RIVULET_BINARY_LANES && !a->dst && !(channels % 8) &&
+	       !((8 * b->tn >> p->lanes) % channels) && !(p->first % channels);
+}
+
+/* Stages of the int8 results with the types of A_TYPE: only an average makes an int8 of an int16. */
+static bool types_ok(const struct rivulet_config *c, const struct rivulet_insn_alu *a)
+{
+	const struct rivulet_insn_a_type *t = &c->a_type;
+	bool only = a->pack && c->a_pack.only;
+
+	if (a->real)
+		return !a->rq && !a->lut && !a->pool && !a->dst && a->bin <= RIVULET_BIN_ADD &&
+		       !(t->a && a->src) && !(only && (a->bin || t->prelu));
+	if (t->b || t->d || t->prelu)
+		return false;
+	if (!t->a)
+		return true;
+	return !a->src && !a->rq && !a->lut && !a->dst &&
+	       (a->pool > RIVULET_POOL_MAX || (only && !a->bin));
+}
+
 static int check_alu(const struct rivulet_board *b, const struct rivulet_config *c,
 		     const struct rivulet_insn_alu *a)
 {
 	const struct rivulet_insn_a_pool *p = &c->a_pool;
+	const struct rivulet_insn_a_type *t = &c->a_type;
+	bool params = a->rq || (a->real && !(a->pack && c->a_pack.only));
 	uint64_t length = c->a_rq.length;
 
-	if (a->pack)
+	if ((a->pack || a->real || t->a || t->b || t->d || t->prelu) &&
+	    !(b->modes >> RIVULET_MODE_BINARY & 1))
 		return RIVULET_FAULT_MODE;
 	if (!a->rows || !a->cols || !a->blks)
 		return RIVULET_FAULT_FIELD;
-	if ((a->src && !a->rq) || (a->dst && (a->src || b->tn != b->tm)))
+	if ((a->src && !a->rq && !a->real) || (a->dst && (a->src || b->tn != b->tm)))
 		return RIVULET_FAULT_FIELD;
-	if ((!a->bin && a->b) || (!a->rq && a->prm))
+	if ((!a->bin && a->b) || (!params && a->prm))
 		return RIVULET_FAULT_FIELD;
 	if (a->rq && length && (length < RIVULET_SC_MIN || length > RIVULET_SC_MAX))
+		return RIVULET_FAULT_FIELD;
+	if (!pack_ok(b, c, a) || !types_ok(c, a))
 		return RIVULET_FAULT_FIELD;
 	return field(!a->pool || (p->kh && p->kw && p->sy && p->sx));
 }
@@ -479,7 +514,7 @@ static void conv_words(const struct rivulet_board *b, const struct rivulet_confi
 }
 
 static void alu_operand_a(const struct rivulet_config *c, const struct rivulet_insn_alu *a,
-			  struct rivulet_footprint *f)
+			  uint64_t words, struct rivulet_footprint *f)
 {
 	const struct rivulet_insn_a_pool *p = &c->a_pool;
 	int64_t dy = c->a_div.dy ? c->a_div.dy : 1, dx = c->a_div.dx ? c->a_div.dx : 1;
@@ -494,36 +529,57 @@ static void alu_operand_a(const struct rivulet_config *c, const struct rivulet_i
 		return;
 	w = add(f, a->src ? RIVULET_MEM_ACC : RIVULET_MEM_INP, a->a + y.lo * c->a_src.a_row + x.lo);
 	w->read = true;
-	blocks(w, a->blks, c->a_src.a_blk);
+	blocks(w, a->blks * words, c->a_src.a_blk);
 	rows(w, y.hi - y.lo, c->a_src.a_row, x.hi - x.lo);
+}
+
+static void alu_constants(struct rivulet_footprint *f, uint64_t addr, uint64_t words)
+{
+	struct rivulet_access *w;
+
+	if (!words)
+		return;
+	w = add(f, RIVULET_MEM_WGT, addr);
+	w->read = true;
+	w->cols = words;
+}
+
+/* Words of bits are written in part. */
+static void alu_bits(const struct rivulet_board *b, const struct rivulet_config *c,
+		     const struct rivulet_insn_alu *a, uint64_t channels, struct rivulet_footprint *f)
+{
+	const struct rivulet_insn_a_pack *p = &c->a_pack;
+	uint64_t block = 8 * b->tn >> p->lanes, first = p->first / block;
+	struct rivulet_access *w = add(f, RIVULET_MEM_INP, p->d + first * p->blk);
+
+	w->write = true;
+	blocks(w, (p->first + a->blks * channels - 1) / block - first + 1, p->blk);
+	rows(w, a->rows, p->row, ((a->cols - 1) >> p->lanes) + 1);
 }
 
 static void alu_words(const struct rivulet_board *b, const struct rivulet_config *c,
 		      const struct rivulet_insn_alu *a, struct rivulet_footprint *f)
 {
-	uint64_t lanes = a->src ? b->tm : b->tn, dblks = a->blks * (lanes / b->tn);
+	struct rivulet_alu_words n = rivulet_alu_words(b, c, a);
 	struct rivulet_access *w;
 
-	alu_operand_a(c, a, f);
-	if (a->rq) {
-		w = add(f, RIVULET_MEM_WGT, a->prm);
-		w->read = true;
-		w->cols = a->blks * (lanes * 8 / RIVULET_WGT_WORD);
-	}
-	if (a->lut) {
-		w = add(f, RIVULET_MEM_WGT, c->a_lut.addr);
-		w->read = true;
-		w->cols = 256 / RIVULET_WGT_WORD;
-	}
-	if (a->bin) {
+	alu_operand_a(c, a, n.a, f);
+	alu_constants(f, a->prm, a->blks * n.params);
+	alu_constants(f, c->a_ext.addr, a->blks * n.ext);
+	alu_constants(f, c->a_lut.addr, a->lut ? 256 / RIVULET_WGT_WORD : 0);
+	if (n.b) {
 		w = add(f, RIVULET_MEM_INP, a->b);
 		w->read = true;
-		blocks(w, dblks, c->a_src.b_blk);
+		blocks(w, a->blks * n.b, c->a_src.b_blk);
 		rows(w, a->rows, c->a_src.b_row, a->cols);
 	}
+	if (n.bits)
+		alu_bits(b, c, a, n.channels, f);
+	if (!n.d)
+		return;
 	w = add(f, a->dst ? RIVULET_MEM_ACC : RIVULET_MEM_INP, a->d);
 	w->write = true;
-	blocks(w, dblks, c->a_dst.blk);
+	blocks(w, a->blks * n.d, c->a_dst.blk);
 	rows(w, a->rows, c->a_dst.row, a->cols);
 }
 

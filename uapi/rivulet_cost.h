@@ -49,6 +49,9 @@ struct rivulet_config {
 	struct rivulet_insn_a_rect a_rect;
 	struct rivulet_insn_a_lut a_lut;
 	struct rivulet_insn_a_pack a_pack;
+	struct rivulet_insn_a_type a_type;
+	struct rivulet_insn_a_sum a_sum;
+	struct rivulet_insn_a_ext a_ext;
 	struct rivulet_insn_s_dst s_dst;
 	struct rivulet_insn_s_src s_src;
 	struct rivulet_insn_s_chan s_chan;
@@ -113,6 +116,20 @@ uint64_t rivulet_alu_result(const struct rivulet_board *b, uint64_t channels, ui
 			    bool average, bool second);
 /** rivulet_alu_setup() - cycles of copying the parameters of a block of @channels */
 uint64_t rivulet_alu_setup(uint64_t channels);
+
+/** struct rivulet_alu_words - what the ALU reads and writes, in words and cycles */
+struct rivulet_alu_words {
+	uint64_t channels;	/* of a word of A, and of a block */
+	uint64_t params, ext;	/* WGT words of a block: {bias, mult}, and those at A_EXT */
+	uint64_t a, b, d;	/* INP or ACC words of a block at one place */
+	uint64_t turns;		/* through the lanes, for a result word */
+	bool bits;		/* writes a word of bits */
+};
+
+/** rivulet_alu_words() - of a legal instruction */
+struct rivulet_alu_words rivulet_alu_words(const struct rivulet_board *b,
+					   const struct rivulet_config *c,
+					   const struct rivulet_insn_alu *a);
 
 /** rivulet_cost_of() - cost of @d under configuration @c; fields were range-checked by the caller */
 void rivulet_cost_of(const struct rivulet_board *b, const struct rivulet_config *c,

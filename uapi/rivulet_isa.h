@@ -120,7 +120,7 @@ enum rivulet_bin {
 	F(a, 18, 16, 0, "word of operand A")                                                       \
 	F(b, 34, 16, 0, "INP word of operand B; zero without bin")                                 \
 	F(d, 50, 16, 0, "destination word")                                                        \
-	F(prm, 66, 16, 0, "WGT word of {int32 bias, float mult} per channel; zero without rq")     \
+	F(prm, 66, 16, 0, "WGT word of {bias, float mult} per channel, bias int32 or with real float; zero without both")     \
 	F(rows, 82, 12, 0, "output rows, 1 or more")                                               \
 	F(cols, 94, 12, 0, "output columns, 1 or more")                                            \
 	F(blks, 106, 10, 0, "blocks of A: tm channels each from ACC, tn from INP")                 \
@@ -128,7 +128,8 @@ enum rivulet_bin {
 	F(lut, 117, 1, 0, "stage 2: 256-byte table at A_LUT")                                      \
 	F(pool, 118, 2, 0, "stage 3: enum rivulet_pool with A_POOL, A_DIV")                        \
 	F(bin, 120, 2, 0, "stage 4: enum rivulet_bin with operand B, A_SCALE, A_OUT")              \
-	F(pack, 122, 1, 0, "stage 5: sign and bit-pack, 8 channels a byte")
+	F(pack, 122, 1, 0, "stage 5: bits of the results by A_PACK, 8 channels a byte")            \
+	F(real, 123, 1, 0, "scale, bias and B in float32, rounded once, by A_TYPE; without stages 1 to 4")
 
 #define RIVULET_ISA_SYNC(F)                                                                        \
 	F(kind, 16, 2, 0, "enum rivulet_sync_kind; END drains all queues, is last, pops and pushes nothing")
@@ -255,7 +256,26 @@ enum rivulet_bin {
 #define RIVULET_CFG_A_LUT(F)                                                                       \
 	F(addr, 32, 16, 0, "WGT word of the table: entry (uint8)(value + 128)")
 #define RIVULET_CFG_A_PACK(F)                                                                      \
-	F(threshold, 32, 8, 1, "bit = value >= threshold")
+	F(d, 32, 16, 0, "INP word of the bits of channel 0, row 0, column 0")                      \
+	F(row, 48, 16, 0, "words between rows of bits")                                            \
+	F(blk, 64, 16, 0, "words between blocks of bits")                                          \
+	F(first, 80, 14, 0, "channel of the first channel of A")                                   \
+	F(lanes, 94, 2, 0, "log2 of the pixels of a word of bits, 0..2")                           \
+	F(only, 96, 1, 0, "1: nothing but the bits is written; with real, those of the sums")
+#define RIVULET_CFG_A_TYPE(F)                                                                      \
+	F(lo, 32, 16, 1, "real: lowest result")                                                    \
+	F(hi, 48, 16, 1, "real: highest result")                                                   \
+	F(zp, 64, 16, 1, "real: added after rounding")                                             \
+	F(bz, 80, 16, 1, "real: taken off B")                                                      \
+	F(a, 96, 1, 0, "A in INP is int16")                                                        \
+	F(b, 97, 1, 0, "B is int16")                                                               \
+	F(d, 98, 1, 0, "the result is int16")                                                      \
+	F(prelu, 99, 1, 0, "real: slope below zero and summand per channel")
+#define RIVULET_CFG_A_SUM(F)                                                                       \
+	F(lo, 32, 32, 0, "real: float, lowest value of A")                                         \
+	F(hi, 64, 32, 0, "real: float, highest value of A")
+#define RIVULET_CFG_A_EXT(F)                                                                       \
+	F(addr, 32, 16, 0, "WGT word of the factors of B, PRelu parameters and thresholds")
 
 #define RIVULET_CFG_S_DST(F)                                                                       \
 	F(row_pitch, 32, 32, 0, "bytes between destination rows")                                  \
@@ -285,7 +305,8 @@ enum rivulet_bin {
 	G(C_MODE, 20, CONV)                                                                        \
 	G(A_SRC, 32, ALU) G(A_DST, 33, ALU) G(A_RQ, 34, ALU) G(A_SCALE, 35, ALU)                   \
 	G(A_OUT, 36, ALU) G(A_POOL, 37, ALU) G(A_DIV, 38, ALU) G(A_RECT, 39, ALU)                  \
-	G(A_LUT, 40, ALU) G(A_PACK, 41, ALU)                                                       \
+	G(A_LUT, 40, ALU) G(A_PACK, 41, ALU) G(A_TYPE, 42, ALU) G(A_SUM, 43, ALU)                  \
+	G(A_EXT, 44, ALU)                                                       \
 	G(S_DST, 48, STORE) G(S_SRC, 49, STORE) G(S_CHAN, 50, STORE)                               \
 	G(Q_TAG, 60, ANY) G(Q_PROF, 61, ANY)
 
@@ -306,6 +327,7 @@ enum rivulet_cfg { RIVULET_ISA_CFGS(RIVULET_ISA_CFG_ENUM) };
 	M(a_scale, RIVULET_CFG_A_SCALE) M(a_out, RIVULET_CFG_A_OUT)                                \
 	M(a_pool, RIVULET_CFG_A_POOL) M(a_div, RIVULET_CFG_A_DIV) M(a_rect, RIVULET_CFG_A_RECT)    \
 	M(a_lut, RIVULET_CFG_A_LUT) M(a_pack, RIVULET_CFG_A_PACK)                                  \
+	M(a_type, RIVULET_CFG_A_TYPE) M(a_sum, RIVULET_CFG_A_SUM) M(a_ext, RIVULET_CFG_A_EXT)      \
 	M(s_dst, RIVULET_CFG_S_DST) M(s_src, RIVULET_CFG_S_SRC) M(s_chan, RIVULET_CFG_S_CHAN)      \
 	M(q_tag, RIVULET_CFG_Q_TAG) M(q_prof, RIVULET_CFG_Q_PROF)
 

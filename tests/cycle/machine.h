@@ -18,7 +18,7 @@
 #define CYC_FORMS(F)                                                                               \
 	F(l_src) F(l_dst) F(l_chan) F(l_pad) F(l_gather) F(l_bounds)                               \
 	F(c_kernel) F(c_input) F(c_out) F(c_mode)                                                  \
-	F(a_src) F(a_dst) F(a_pool) F(a_div)                                                       \
+	F(a_src) F(a_dst) F(a_pool) F(a_div) F(a_type) F(a_pack)                                                       \
 	F(s_dst) F(s_src) F(s_chan)
 
 struct cyc_config {
@@ -175,6 +175,10 @@ struct cyc_alu {
 	struct rivulet_insn_a_dst dst;
 	struct rivulet_insn_a_pool pool;
 	struct rivulet_insn_a_div div;
+	struct rivulet_insn_a_type type;
+	struct rivulet_insn_a_pack bits;
+	int64_t a_words, b_words, d_words; /* of a tn-block: 2 where values are int16 */
+	bool only;			   /* bits are all that is written */
 	enum cyc_alu_phase phase;
 	int64_t left;	      /* cycles of TABLE or PARAM */
 	int64_t lanes, parts; /* channels of A's word; words of INP that hold a result */

@@ -165,6 +165,22 @@ static void put_conv(struct maker *m)
 	put_work(m, d, RIVULET_Q_CONV);
 }
 
+/* int16 operands and results, and bits, with or without them. */
+static void put_real(struct maker *m, struct rivulet_insn_alu *a)
+{
+	bool only = chance(m, 3);
+
+	a->real = 1;
+	a->rq = a->lut = a->pool = 0;
+	a->pack = chance(m, 2);
+	a->bin = a->bin && !(only && a->pack);
+	a->b = a->bin ? a->b : 0;
+	PUT(m, a_type, .a = !a->src && chance(m, 2), .b = chance(m, 2), .d = chance(m, 2),
+	    .prelu = !(only && a->pack) && chance(m, 2));
+	PUT(m, a_pack, .d = pick(m, 0, 1000), .row = pick(m, 16, 40), .blk = pick(m, 200, 500),
+	    .first = m->b->tm * pick(m, 0, 7), .lanes = pick(m, 0, 2), .only = only);
+}
+
 static void put_alu(struct maker *m)
 {
 	bool acc = !chance(m, 3);
@@ -181,6 +197,10 @@ static void put_alu(struct maker *m)
 					   .pool = chance(m, 3) ? pick(m, 1, 3) : 0,
 					   .bin = chance(m, 3) ? pick(m, 1, 3) : 0 };
 	d.alu.b = d.alu.bin ? pick(m, 0, 1000) : 0;
+	if (m->b->modes >> RIVULET_MODE_BINARY & 1 && chance(m, 2))
+		put_real(m, &d.alu);
+	else if (m->b->modes >> RIVULET_MODE_BINARY & 1)
+		PUT(m, a_type, .a = 0);
 	PUT(m, a_src, .a_row = pick(m, 16, 20), .a_blk = 128, .b_row = pick(m, 16, 40),
 	    .b_blk = pick(m, 200, 500));
 	PUT(m, a_dst, .row = pick(m, 16, 40), .blk = pick(m, 200, 500));

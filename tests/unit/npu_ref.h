@@ -454,13 +454,30 @@ static inline int ref_round(float v, int zp, int lo, int hi)
 	return (int)nearbyintf(v) + zp;
 }
 
+/*
+ * Channel @m of a tn-block number @block at INP word @word, which is that of block 0: int8 in one
+ * word, or int16 in two with half of the channels each.
+ */
+static inline int ref_value(const struct ref *r, int64_t word, int64_t block, int64_t pitch,
+			    bool wide, int m)
+{
+	int tn = r->b->tn, half = tn / 2;
+	const int8_t *at;
+
+	if (!wide)
+		return r->inp[(word + block * pitch) * tn + m];
+	at = r->inp + (word + (2 * block + m / half) * pitch) * tn + m % half * 2;
+	return (uint8_t)at[0] | at[1] * 256;
+}
+
 /* Channel m of A at (y, x) after stages 1 and 2. */
 static inline int ref_alu_a(const struct ref *r, const struct rivulet_insn_alu *a, int64_t blk,
 			    int64_t y, int64_t x, int m)
 {
 	int lanes = a->src ? r->b->tm : r->b->tn;
-	int64_t w = a->a + blk * r->c->a_src.a_blk + y * r->c->a_src.a_row + x;
-	int64_t v = a->src ? r->acc[w * lanes + m] : r->inp[w * lanes + m];
+	int64_t w = a->a + y * r->c->a_src.a_row + x;
+	int64_t v = a->src ? r->acc[(w + blk * r->c->a_src.a_blk) * lanes + m] :
+			     ref_value(r, w, blk, r->c->a_src.a_blk, r->c->a_type.a, m);
 	int32_t bias;
 	float mult;
 
@@ -488,7 +505,7 @@ static inline int ref_alu_pool(const struct ref *r, const struct rivulet_insn_al
 	const struct rivulet_insn_a_rect *e = &r->c->a_rect;
 	const struct rivulet_insn_a_out *o = &r->c->a_out;
 	int64_t dy = r->c->a_div.dy ? r->c->a_div.dy : 1, dx = r->c->a_div.dx ? r->c->a_div.dx : 1;
-	int max = -128, sum = 0, n = 0;
+	int max = r->c->a_type.a && !a->src ? -32768 : -128, sum = 0, n = 0;
 	float mult = ref_float(r->c->a_div.mult);
 
 	for (int64_t k = 0; k < p->kh * p->kw; k++) {
@@ -535,6 +552,67 @@ static inline int ref_alu_bin(const struct ref *r, const struct rivulet_insn_alu
 	return ref_round(t, o->zp, o->lo, o->hi);
 }
 
+/* Four bytes of channel @m: number @field of block @blk, whose parameters at A_EXT are @fields. */
+static inline uint32_t ref_ext(const struct ref *r, const struct rivulet_insn_alu *a, int64_t blk,
+			       int fields, int field, int m)
+{
+	int lanes = a->src ? r->b->tm : r->b->tn;
+	uint32_t v;
+
+	memcpy(&v, r->wgt + r->c->a_ext.addr * 16 + ((blk * fields + field) * lanes + m) * 4, 4);
+	return v;
+}
+
+static inline int ref_fields(const struct ref *r, const struct rivulet_insn_alu *a)
+{
+	return (a->real && a->bin) + (a->real && r->c->a_type.prelu ? 2 : 0) + !!a->pack;
+}
+
+static inline int ref_alu_real(const struct ref *r, const struct rivulet_insn_alu *a, int64_t blk,
+			       int64_t y, int64_t x, int m)
+{
+	const struct rivulet_insn_a_type *t = &r->c->a_type;
+	int tn = r->b->tn, lanes = a->src ? (int)r->b->tm : tn, n = ref_fields(r, a);
+	float u = (float)ref_alu_a(r, a, blk, y, x, m), mult, bias;
+
+	u = u < ref_float(r->c->a_sum.lo) ? ref_float(r->c->a_sum.lo) : u;
+	u = u > ref_float(r->c->a_sum.hi) ? ref_float(r->c->a_sum.hi) : u;
+	if (a->pack && r->c->a_pack.only) {
+		double whole = trunc(u);
+
+		return u != u ? 0 : whole < INT32_MIN ? INT32_MIN : whole > INT32_MAX ? INT32_MAX : (int)whole;
+	}
+	memcpy(&bias, r->wgt + a->prm * 16 + (blk * lanes + m) * 8, 4);
+	memcpy(&mult, r->wgt + a->prm * 16 + (blk * lanes + m) * 8 + 4, 4);
+	u = fmaf(u, mult, bias);
+	if (a->bin) {
+		int b = ref_value(r, a->b + y * r->c->a_src.b_row + x, blk * (lanes / tn) + m / tn,
+				  r->c->a_src.b_blk, t->b, m % tn);
+
+		u = fmaf((float)(b - (int)t->bz), ref_float(ref_ext(r, a, blk, n, 0, m)), u);
+	}
+	if (t->prelu) {
+		if (u < 0)
+			u = u * ref_float(ref_ext(r, a, blk, n, !!a->bin, m));
+		u = u + ref_float(ref_ext(r, a, blk, n, !!a->bin + 1, m));
+	}
+	return ref_round(u, t->zp, t->lo, t->hi);
+}
+
+/* The bit of a result. */
+static inline void ref_alu_bit(const struct ref *r, const struct rivulet_insn_alu *a, int64_t blk,
+			       int64_t y, int64_t x, int m, int v)
+{
+	const struct rivulet_insn_a_pack *p = &r->c->a_pack;
+	int64_t pixels = (int64_t)1 << p->lanes, bytes = r->b->tn / pixels;
+	int64_t channel = p->first + blk * (a->src ? r->b->tm : r->b->tn) + m;
+	int64_t word = p->d + channel / (8 * bytes) * p->blk + y * p->row + x / pixels;
+	int8_t *at = r->inp + word * r->b->tn + x % pixels * bytes + channel % (8 * bytes) / 8;
+	int n = ref_fields(r, a), threshold = (int)ref_ext(r, a, blk, n, n - 1, m);
+
+	*at = (int8_t)((*at & ~(1 << channel % 8)) | (v >= threshold) << channel % 8);
+}
+
 static inline void ref_alu_channel(const struct ref *r, const struct rivulet_insn_alu *a,
 				   int64_t blk, int64_t y, int64_t x, int m, int8_t *old)
 {
@@ -545,13 +623,26 @@ static inline void ref_alu_channel(const struct ref *r, const struct rivulet_ins
 	int v;
 
 	before.inp = old;
-	v = a->pool ? ref_alu_pool(&before, a, blk, y, x, m) : ref_alu_a(&before, a, blk, y, x, m);
-	if (a->bin)
-		v = ref_alu_bin(&before, a, dblk, y, x, m % tn, v);
-	if (a->dst)
-		r->acc[d * tn + m] = v;
+	if (a->real)
+		v = ref_alu_real(&before, a, blk, y, x, m);
 	else
+		v = a->pool ? ref_alu_pool(&before, a, blk, y, x, m) :
+			      ref_alu_a(&before, a, blk, y, x, m);
+	if (a->bin && !a->real)
+		v = ref_alu_bin(&before, a, dblk, y, x, m % tn, v);
+	if (a->pack)
+		ref_alu_bit(r, a, blk, y, x, m, v);
+	if (a->pack && r->c->a_pack.only)
+		return;
+	if (a->dst) {
+		r->acc[d * tn + m] = v;
+	} else if (a->real && r->c->a_type.d) {
+		d += (dblk + m % tn / (tn / 2)) * r->c->a_dst.blk;
+		r->inp[d * tn + m % (tn / 2) * 2] = v;
+		r->inp[d * tn + m % (tn / 2) * 2 + 1] = v >> 8;
+	} else {
 		r->inp[d * tn + m % tn] = v;
+	}
 }
 
 /** ref_alu() - @old: INP before the instruction; A and B do not overlap the destination */

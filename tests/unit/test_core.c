@@ -331,13 +331,72 @@ static struct rivulet_decoded gen_alu(struct pair *p)
 	};
 }
 
+/* Floats and thresholds at A_EXT of so many channels, near the values that there are. */
+static void gen_ext(struct pair *p, uint32_t word, uint32_t fields, uint32_t channels, uint32_t lanes)
+{
+	for (uint32_t i = 0; i < channels * fields; i++) {
+		bool threshold = i / lanes % fields == fields - 1 && rig_pick(&p->g, 0, 1);
+		int32_t t = rig_pick(&p->g, -300, 300);
+		float f = gen_factor(&p->g);
+
+		memcpy(p->g.core->wgt + word * 16 + i * 4, threshold ? (void *)&t : (void *)&f, 4);
+	}
+	memcpy(p->r.wgt, p->g.core->wgt, p->g.board.wgt_bytes);
+}
+
+static int64_t gen_type(struct pair *p, bool real, bool src)
+{
+	struct rig *g = &p->g;
+	int64_t lo = rig_pick(g, -32768, 32767), prelu = real && rig_pick(g, 0, 1);
+	bool wide = rig_pick(g, 0, 1);
+
+	if (!wide)
+		lo = rig_pick(g, -128, 127);
+	PUT(g, a_type, .lo = lo, .hi = rig_pick(g, lo, wide ? 32767 : 127), .prelu = prelu,
+	    .zp = rig_pick(g, 0, 1) ? 0 : rig_pick(g, -200, 200), .bz = rig_pick(g, -99, 99),
+	    .a = !src && rig_pick(g, 0, 1), .b = real && rig_pick(g, 0, 1), .d = real && wide);
+	PUT(g, a_sum, .lo = bits(rig_pick(g, 0, 1) ? -INFINITY : 0),
+	    .hi = bits(rig_pick(g, 0, 3) ? INFINITY : gen_factor(g)));
+	return prelu;
+}
+
+/* float32 all the way, int16 operands and results, bits with them or alone. */
+static struct rivulet_decoded gen_real(struct pair *p)
+{
+	struct rivulet_decoded d = gen_alu(p);
+	struct rig *g = &p->g;
+	struct rivulet_insn_alu *a = &d.alu;
+	bool real = rig_pick(g, 0, 2), pack = !real || rig_pick(g, 0, 1), only = rig_pick(g, 0, 2) == 0;
+	int64_t lanes = a->src ? g->board.tm : g->board.tn, prelu = gen_type(p, real, a->src);
+	int64_t bin = rig_pick(g, 0, 1), ext = rig_pick(g, 500, 600);
+	int64_t half = g->board.inp_bytes / g->board.tn / 2;
+
+	a->pack = pack;
+	a->real = real;
+	PUT(g, a_ext, .addr = ext);
+	PUT(g, a_pack, .d = half + half / 2, .row = rig_pick(g, 0, 12), .blk = rig_pick(g, 0, 60),
+	    .first = lanes * rig_pick(g, 0, 3), .lanes = rig_pick(g, 0, 2), .only = only);
+	if (!real && g->config.a_type.a)
+		a->rq = a->lut = a->prm = 0;
+	if (real) {
+		a->rq = a->lut = a->pool = a->dst = 0;
+		a->bin = only && pack ? 0 : bin;
+		a->d = half;
+		a->prm = only && pack ? 0 : 300;
+		a->b = a->bin ? a->b : 0;
+		gen_params(p, 300, a->blks * lanes);
+	}
+	gen_ext(p, ext, (real && a->bin) + 2 * prelu + pack, a->blks * lanes, lanes);
+	return d;
+}
+
 static void sweep(int board, struct rivulet_decoded (*gen)(struct pair *), const char *what)
 {
 	struct pair p;
 	int done = 0, tries = 0;
 
 	pair_open(&p, board);
-	if (gen == gen_alu)
+	if (gen == gen_alu || gen == gen_real)
 		gen_acc(&p);
 	while (done < CASES && tries++ < 20 * CASES) {
 		struct rivulet_decoded d;
@@ -495,7 +554,7 @@ static struct rivulet_decoded gen_binary(struct pair *p);
 
 static struct rivulet_decoded (*const gens[])(struct pair *) = { gen_load, gen_store, gen_conv,
 								 gen_sparse, gen_taps, gen_binary,
-								 gen_alu };
+								 gen_alu, gen_real };
 
 #define GENS (sizeof(gens) / sizeof(gens[0]))
 
@@ -535,6 +594,12 @@ END_TEST
 START_TEST(alu_equals_reference)
 {
 	sweep(_i, gen_alu, "ALU");
+}
+END_TEST
+
+START_TEST(real_alu_equals_reference)
+{
+	sweep(_i, gen_real, "real ALU");
 }
 END_TEST
 
@@ -778,6 +843,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, load_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, store_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, alu_equals_reference, 0, GEOMETRIES);
+	tcase_add_loop_test(t, real_alu_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, conv_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, footprint_is_complete, 0, GENS * GEOMETRIES);
 	tcase_add_loop_test(t, taps_conv_equals_reference, 0, GEOMETRIES);

@@ -265,7 +265,13 @@ static const struct {
 	{ "store store mem=2 flip=1 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_FIELD }, /* no kernel */
 	{ "conv conv mode=3 rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
-	{ "alu alu rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_MODE },
+	{ "alu alu src=1 rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_FIELD }, /* ACC needs rq or real */
+	{ "alu alu dst=1 rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_FIELD },
+	{ "alu alu rq=1 rows=1 cols=1 blks=1 real=1", RIVULET_FAULT_FIELD },
+	{ "alu alu lut=1 rows=1 cols=1 blks=1 real=1", RIVULET_FAULT_FIELD },
+	{ "alu alu pool=1 rows=1 cols=1 blks=1 real=1", RIVULET_FAULT_FIELD },
+	{ "alu alu bin=2 rows=1 cols=1 blks=1 real=1", RIVULET_FAULT_FIELD },
+	{ "alu alu prm=4089 rows=1 cols=1 blks=1 real=1", RIVULET_FAULT_SPAD },
 	{ "alu alu src=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD }, /* ACC needs rq */
 	{ "alu alu src=1 dst=1 rq=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "alu alu rows=1 cols=1 blks=1 b=1", RIVULET_FAULT_FIELD },
@@ -313,6 +319,18 @@ static const struct {
 	{ "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1",
 	  "conv conv rows=1 cols=1 icb=1 ocb=1 wgt=4081", RIVULET_FAULT_SPAD },
 	{ "alu a_lut addr=4081", "alu alu rows=1 cols=1 blks=1 lut=1", RIVULET_FAULT_SPAD },
+	{ "alu a_pack lanes=3", "alu alu rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_FIELD },
+	{ "alu a_pack first=8", "alu alu rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_FIELD },
+	{ "alu a_pack d=4096", "alu alu rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_SPAD },
+	{ "alu a_pack only=1", "alu alu rows=1 cols=1 blks=1 pack=1 real=1 prm=1", RIVULET_FAULT_FIELD },
+	{ "alu a_pack only=1", "alu alu rows=1 cols=1 blks=1 pack=1 real=1 bin=1", RIVULET_FAULT_FIELD },
+	{ "alu a_ext addr=4093", "alu alu rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_SPAD },
+	{ "alu a_type b=1", "alu alu rows=1 cols=1 blks=1 bin=1", RIVULET_FAULT_FIELD },
+	{ "alu a_type d=1", "alu alu rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
+	{ "alu a_type prelu=1", "alu alu rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
+	{ "alu a_type a=1", "alu alu rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
+	{ "alu a_type a=1", "alu alu rq=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
+	{ "alu a_type d=1", "alu alu d=4095 rows=1 cols=1 blks=1 real=1", RIVULET_FAULT_NONE },
 	{ "load l_gather kh=1 kw=1 sy=1 sx=1 dy=1 dx=1 ch=1", /* writes one word repeatedly */
 	  "load load kind=3 slot=1 rows=4095 cols=1 blks=4095", RIVULET_FAULT_SPAD },
 	{ "load l_pad right=1", "load load slot=1 rows=1 cols=1 blks=1 addr=4095",
@@ -324,7 +342,7 @@ START_TEST(bad_configuration)
 	rig_asm(&rig, bad_configs[_i].cfg);
 	rig_asm(&rig, bad_configs[_i].line);
 	rig_end(&rig);
-	expect(bad_configs[_i].fault, 1);
+	expect(bad_configs[_i].fault, bad_configs[_i].fault ? 1 : 3);
 }
 END_TEST
 
@@ -445,6 +463,23 @@ START_TEST(no_binary_engine)
 	rig_asm(&rig, "conv conv mode=2 rows=1 cols=1 icb=1 ocb=1");
 	rig_end(&rig);
 	expect(RIVULET_FAULT_MODE, 1);
+}
+END_TEST
+
+START_TEST(no_binary_alu)
+{
+	static const char *const lines[] = { "pack=1", "real=1" };
+
+	rig.board.modes = 1 << RIVULET_MODE_DENSE;
+	for (int i = 0; i < 2; i++) {
+		char line[64];
+
+		rig_reset(&rig);
+		snprintf(line, sizeof(line), "alu alu rows=1 cols=1 blks=1 %s", lines[i]);
+		rig_asm(&rig, line);
+		rig_end(&rig);
+		expect(RIVULET_FAULT_MODE, 0);
+	}
 }
 END_TEST
 
@@ -820,6 +855,7 @@ static void add_faults(TCase *t)
 	tcase_add_loop_test(t, weight_configuration, 0, sizeof(pairs) / sizeof(pairs[0]));
 	tcase_add_test(t, no_sparse_engine);
 	tcase_add_test(t, no_binary_engine);
+	tcase_add_test(t, no_binary_alu);
 	tcase_add_loop_test(t, bad_configuration, 0, sizeof(bad_configs) / sizeof(bad_configs[0]));
 	tcase_add_test(t, conv_input_outside);
 	tcase_add_test(t, tokens_overflow);

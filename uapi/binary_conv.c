@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
-#include "rivulet_binary.h"
+#include "rivulet_binary_conv.h"
 
 #include <string.h>
 

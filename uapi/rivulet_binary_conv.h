@@ -3,8 +3,8 @@
  * Binary CONV: which taps share a pass, and the cycles of the passes with the conflicts of their
  * words in the banks of INP (docs/isa.md 3.5, 5).
  */
-#ifndef RIVULET_BINARY_H
-#define RIVULET_BINARY_H
+#ifndef RIVULET_BINARY_CONV_H
+#define RIVULET_BINARY_CONV_H
 
 #include "rivulet_board.h"
 #include "rivulet_isa.h"
