@@ -182,6 +182,7 @@ enum rvl_role {
 	RVL_ROLE_CUT,	/* a part of every axis: starts, ends, axes as inputs 1 to 3 */
 	RVL_ROLE_JOIN,	/* the operands one behind the other: attribute axis */
 	RVL_ROLE_TRANSPOSED_CONV,
+	RVL_ROLE_MEAN,	/* along axes */
 };
 
 /*

@@ -67,6 +67,12 @@ bool rvl_op_moves(const struct rvl_node *n);
  */
 bool rvl_op_lacks_scale(const struct rvl_node *n);
 
+/**
+ * Makes a mean of all positions of each channel a GlobalAveragePool, and a Reshape where the axes are
+ * dropped. Returns 1 if done, 0 if @mean is another operator, or a negative errno.
+ */
+int rvl_pool_of_mean(struct rvl_graph *g, struct rvl_node *mean, struct rvl_err *err);
+
 /** Whether every result is an element of one of the inputs, all of which are data. */
 bool rvl_op_joins(const struct rvl_node *n);
 

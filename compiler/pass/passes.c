@@ -13,6 +13,7 @@ const struct rvl_pass rvl_passes[] = {
 	{ "clean", rvl_pass_clean },
 	{ "binary", rvl_pass_binary },
 	{ "fold-bn", rvl_pass_fold_bn },
+	{ "lines", rvl_pass_lines },
 	{ "reconstruct", rvl_pass_reconstruct },
 	{ "transposed", rvl_pass_transposed },
 	{ "commute", rvl_pass_commute },

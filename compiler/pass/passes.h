@@ -25,6 +25,12 @@ int rvl_pass_binary(struct rvl_graph *g, struct rvl_err *err);
 int rvl_pass_fold_bn(struct rvl_graph *g, struct rvl_err *err);
 
 /**
+ * Makes convolutions and pools of one dimension, between bytes, those of images with one row, and means of
+ * all positions global pools.
+ */
+int rvl_pass_lines(struct rvl_graph *g, struct rvl_err *err);
+
+/**
  * Inserts a QuantizeLinear and a DequantizeLinear behind results of which a consumer is not quantised,
  * so that fusion and the NPU take the operator (rvl_graph.reconstruct).
  */

@@ -68,44 +68,6 @@ static int general_part(struct rvl_graph *g, const struct rvl_op_def *def,
 	return 0;
 }
 
-/* ---- ReduceMean ---- */
-
-#define PIXELS (1u << 2 | 1u << 3) /* the axes of an image's pixels */
-
-static bool averages_pixels(const struct rvl_node *n)
-{
-	struct rvl_call c;
-	uint32_t set = 0;
-	bool given;
-
-	if (!is_general(n, "ReduceMean") || !is_image(n->in[0]) || n->out[0]->bounded)
-		return false;
-	rvl_node_call(n, &c);
-	return !rvl_axes(&c, n->def->since < 18 ? "axes" : NULL, 1, 4, &set, &given) && set == PIXELS;
-}
-
-/* The mean as a GlobalAveragePool, and a Reshape where the axes are dropped. */
-static int pool_of_mean(struct rvl_graph *g, struct rvl_node *mean, struct rvl_err *err)
-{
-	struct rvl_tensor *x = mean->in[0], *y = mean->out[0], *pooled = y;
-	struct rvl_shape one = { .rank = 4, .dim = { 1, 1, 1, 1 } };
-	struct rvl_node *pool, *reshape;
-	int rc = 0;
-
-	if (!averages_pixels(mean))
-		return 0;
-	memcpy(one.dim, x->shape.dim, 2 * sizeof(*one.dim));
-	if (y->shape.rank != 4)
-		rc = new_values(g, &one, &pooled, err);
-	if (rc)
-		return rc;
-	rvl_node_remove(g, mean);
-	rc = new_node(g, mean->name, RVL_OP_GLOBAL_AVERAGE_POOL, x, pooled, &pool, err);
-	if (!rc && pooled != y)
-		rc = new_node(g, NULL, RVL_OP_RESHAPE, pooled, y, &reshape, err);
-	return rc ? rc : 1;
-}
-
 /* ---- AveragePool ---- */
 
 /* A window of the whole image, which is summed in integers as a GlobalAveragePool. */
@@ -447,7 +409,7 @@ int rvl_rewrite(struct rvl_graph *g, struct rvl_err *err)
 	int rc;
 
 	while (i < g->n_nodes) {
-		rc = pool_of_mean(g, g->nodes[i], err);
+		rc = rvl_pool_of_mean(g, g->nodes[i], err);
 		if (!rc)
 			rc = pool_of_whole(g, g->nodes[i], err);
 		if (!rc)

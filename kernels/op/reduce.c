@@ -334,33 +334,35 @@ RUN(sum_square)
 
 /* ---- descriptors ---- */
 
-#define BY_ATTRIBUTE(op, fn, about, text) { \
+#define BY_ATTRIBUTE(op, fn, about, part, text) { \
 	.name = op, .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_NUMBER }, .flags = (about), \
 	.attrs = RVL_ATTRS(RVL_INTS("axes"), RVL_FLAG("keepdims", 1)), \
-	.infer = infer_reduce, .run = fn, .doc = text }
+	.infer = infer_reduce, .run = fn, .role = (part), .doc = text }
 
-#define BY_INPUT(op, opset, set, fn, about, text) { \
+#define BY_INPUT(op, opset, set, fn, about, part, text) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 2, .types = { set, RVL_T(S64) }, \
 	.flags = (about), \
 	.attrs = RVL_ATTRS(RVL_FLAG("keepdims", 1), RVL_INT("noop_with_empty_axes", 0)), \
-	.infer = infer_reduce, .run = fn, .doc = text }
+	.infer = infer_reduce, .run = fn, .role = (part), .doc = text }
 
 #define REDUCTION(op, opset, set, fn, text) \
-	BY_ATTRIBUTE(op, fn, 0, text), BY_INPUT(op, opset, set, fn, 0, text)
+	BY_ATTRIBUTE(op, fn, 0, RVL_ROLE_NONE, text), BY_INPUT(op, opset, set, fn, 0, RVL_ROLE_NONE, text)
 
-#define BLEND(op, opset, set, fn, text) \
-	BY_ATTRIBUTE(op, fn, RVL_OP_BLENDS, text), BY_INPUT(op, opset, set, fn, RVL_OP_BLENDS, text)
+#define MEAN(op, opset, set, fn, text) \
+	BY_ATTRIBUTE(op, fn, RVL_OP_BLENDS, RVL_ROLE_MEAN, text), \
+	BY_INPUT(op, opset, set, fn, RVL_OP_BLENDS, RVL_ROLE_MEAN, text)
 
 /*
  * The result is an element of the operand, because bytes have the order of their dequantised
  * values.
  */
 #define SELECTION(op, opset, set, fn, text) \
-	BY_ATTRIBUTE(op, fn, RVL_OP_MOVES, text), BY_INPUT(op, opset, set, fn, RVL_OP_MOVES, text)
+	BY_ATTRIBUTE(op, fn, RVL_OP_MOVES, RVL_ROLE_NONE, text), \
+	BY_INPUT(op, opset, set, fn, RVL_OP_MOVES, RVL_ROLE_NONE, text)
 
 const struct rvl_op_def rvl_ops_reduce[] = {
 	REDUCTION("ReduceSum", 13, RVL_T_NUMBER, run_sum, "sum along axes"),
-	BLEND("ReduceMean", 18, RVL_T_NUMBER, run_mean, "mean along axes"),
+	MEAN("ReduceMean", 18, RVL_T_NUMBER, run_mean, "mean along axes"),
 	REDUCTION("ReduceProd", 18, RVL_T_NUMBER, run_product, "product along axes"),
 	SELECTION("ReduceMax", 18, RVL_T_ANY, run_largest, "largest element along axes"),
 	SELECTION("ReduceMin", 18, RVL_T_ANY, run_smallest, "smallest element along axes"),

@@ -312,6 +312,58 @@ def q_pool(g):
     return quantise(g, name, shape, quant, slack)
 
 
+@op(1.5, since=10)
+def q_line(g):
+    """Convolutions and pools of one dimension."""
+    x = quantised(g, lambda v: v.rank == 3 and 0 not in v.shape, lambda: (g.between(1, 2), g.between(1, 20), g.between(1, 30)))
+    n, c, length = x.shape
+    kind = g.choice(("Conv", "Conv", "MaxPool", "AveragePool", "GlobalAveragePool"))
+    if kind == "GlobalAveragePool":
+        quant = parameters(g, x.quant[0] * g.choice((1.0, g.rng.uniform(0.5, 1.1))))
+        name, = g.node(kind, [dequantise(g, x)])
+        return quantise(g, name, (n, c, 1), quant, int(g.opset >= 22 or g.is_constant(x)))
+    kernel, strides, dilations, pads, shape = window(g, x.shape[2:], g.choice((1, 3, 5)), dilate=kind != "AveragePool")
+    if kernel is None:
+        return False
+    attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads}
+    if kind == "Conv":
+        group = g.choice([1, 1, c] + [d for d in range(1, c + 1) if c % d == 0])
+        out = group * g.between(1, 3) if group > 1 else g.between(1, 20)
+        if prod(shape) * n * out > MOST_ELEMENTS:
+            return False
+        w = Weights(g, [out, c // group] + kernel, 0)
+        quant = parameters(g, spread(g, x.quant, w.base, c // group * prod(kernel)), g.chance(0.3))
+        inputs = [dequantise(g, x), w.dequantised(g)]
+        if g.chance(0.7):
+            inputs.append(w.bias(g, x.quant, out)[1])
+        name, = g.node(kind, inputs, dilations=dilations, group=group, **attributes)
+        name, slack = activation(g, name, quant)
+        return quantise(g, name, [n, out] + shape, quant, slack)
+    if kind == "MaxPool":
+        if sees_padding_alone(x.shape[2:], kernel, strides, dilations, pads, shape):
+            return False
+        if g.opset >= 10:
+            attributes["dilations"] = dilations
+        name, = g.node(kind, [dequantise(g, x)], **attributes)
+        return quantise(g, name, [n, c] + shape, x.quant)
+    quant = parameters(g, x.quant[0] * g.choice((1.0, g.rng.uniform(0.5, 1.1))))
+    name, = g.node(kind, [dequantise(g, x)], count_include_pad=g.choice((None, 1)), **attributes)
+    return quantise(g, name, [n, c] + shape, quant)
+
+
+@op(1, since=11)
+def q_mean(g):
+    """A mean of all positions."""
+    x = quantised(g, lambda v: v.rank in (3, 4) and 0 not in v.shape, lambda: (1, g.between(1, 20), g.between(1, 9), g.between(1, 9)))
+    axes, kept = list(range(2, x.rank)), g.between(0, 1)
+    quant = parameters(g, x.quant[0] * g.choice((1.0, g.rng.uniform(0.5, 1.1))))
+    if g.opset < 18:
+        name, = g.node("ReduceMean", [dequantise(g, x)], axes=axes, keepdims=kept)
+    else:
+        name, = g.node("ReduceMean", [dequantise(g, x), g.ints(*axes)], keepdims=kept)
+    return quantise(g, name, x.shape[:2] + ((1,) * len(axes) if kept else ()), quant, 1)
+
+
 @op(4, since=10)
 def q_move(g):
     """Moves between DequantizeLinear and QuantizeLinear with equal parameters."""

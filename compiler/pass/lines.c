@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operators on lines (N, C, L) between bytes are operators on images (N, C, 1, L): convolutions and pools of
+ * one dimension. Fusion and the NPU have only the forms on images.
+ *
+ *	x -> DQ -> op -> Q -> y		becomes	x -> Reshape -> DQ -> op of images -> Q -> Reshape -> y
+ *
+ * A mean of all positions is a global pool.
+ */
+#include "base/math.h"
+#include "pass/pass.h"
+#include "pass/passes.h"
+#include "rivulet_op.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MOST 65535 /* of an attribute of a window */
+
+struct line {
+	struct rvl_graph *g;
+	struct rvl_node *n;
+	enum rvl_op op;	       /* on images */
+	struct rvl_node *clamp; /* Relu behind the operator, or NULL */
+	struct rvl_node *q;
+	struct rvl_attr attr;
+	struct rvl_err *err;
+};
+
+static bool is_bytes(const struct rvl_tensor *t)
+{
+	return t->type == RVL_TYPE_U8 || t->type == RVL_TYPE_S8;
+}
+
+static bool is_dequantised(const struct rvl_tensor *t)
+{
+	const struct rvl_node *dq = t->producer;
+
+	return dq && dq->op == RVL_OP_DEQUANTIZE && is_bytes(dq->in[0]);
+}
+
+/* ---- what is rewritten ---- */
+
+/* Whether a QuantizeLinear reads @t, or what operators that only move values make of it. */
+static bool is_quantised(const struct rvl_tensor *t)
+{
+	const struct rvl_node *n = rvl_only_user(t);
+
+	while (n && rvl_op_moves(n) && n->n_out == 1)
+		n = rvl_only_user(n->out[0]);
+	return n && n->op == RVL_OP_QUANTIZE && is_bytes(n->out[0]);
+}
+
+static int32_t attr_at(const struct rvl_call *c, const char *name, uint32_t i, int32_t other)
+{
+	uint32_t n;
+	const int64_t *v = rvl_attr_ints(c, name, &n);
+
+	if (i >= n)
+		return other;
+	return v[i] < 0 || v[i] > MOST ? -1 : (int32_t)v[i];
+}
+
+static bool has_attr(const struct rvl_node *n, const char *name)
+{
+	for (uint32_t i = 0; i < rvl_op_attrs(n->def); i++)
+		if (!strcmp(n->def->attrs[i].name, name))
+			return true;
+	return false;
+}
+
+/* The window along the line; that of the other axis is 1. False for what the image form has not. */
+static bool window_of(struct line *l)
+{
+	const struct rvl_node *n = l->n;
+	struct rvl_attr *a = &l->attr;
+	struct rvl_call c;
+
+	rvl_node_call(n, &c);
+	if (has_attr(n, "auto_pad") && !rvl_attr_is(&c, "auto_pad", "NOTSET") && !rvl_attr_is(&c, "auto_pad", ""))
+		return false;
+	a->kernel[0] = 1;
+	a->kernel[1] = l->op == RVL_OP_CONV ? (int32_t)rvl_min(n->in[1]->shape.dim[2], MOST) :
+					      attr_at(&c, "kernel_shape", 0, -1);
+	a->stride[1] = attr_at(&c, "strides", 0, 1);
+	a->dilation[1] = has_attr(n, "dilations") ? attr_at(&c, "dilations", 0, 1) : 1;
+	a->pad[1] = attr_at(&c, "pads", 0, 0);
+	a->pad[3] = attr_at(&c, "pads", 1, 0);
+	if (has_attr(n, "group"))
+		a->group = (int32_t)rvl_attr_int(&c, "group");
+	if (has_attr(n, "ceil_mode"))
+		a->ceil_mode = (int32_t)rvl_attr_int(&c, "ceil_mode");
+	if (has_attr(n, "count_include_pad"))
+		a->count_include_pad = (int32_t)rvl_attr_int(&c, "count_include_pad");
+	return a->kernel[1] > 0 && a->stride[1] > 0 && a->dilation[1] > 0 && a->pad[1] >= 0 && a->pad[3] >= 0;
+}
+
+/* Whether an AveragePool has one window, the whole line. onnxruntime computes it in float. */
+static bool is_whole_mean(const struct line *l)
+{
+	return l->op == RVL_OP_AVERAGE_POOL && l->attr.kernel[1] == l->n->in[0]->shape.dim[2] && !l->attr.pad[1] &&
+	       !l->attr.pad[3];
+}
+
+/* The operator on images, if @n is one on lines. */
+static bool has_image_form(struct line *l)
+{
+	const struct rvl_node *n = l->n;
+	int32_t rank = n->n_in && n->in[0] ? n->in[0]->shape.rank : 0;
+
+	rvl_attr_init(&l->attr);
+	l->op = n->op == RVL_OP_GENERAL ? n->def->kernel : n->op;
+	switch (l->op) {
+	case RVL_OP_GLOBAL_AVERAGE_POOL:
+	case RVL_OP_GLOBAL_MAX_POOL:
+		return rank == 3 || rank == 5;
+	case RVL_OP_CONV:
+		return rank == 3 && n->op == RVL_OP_GENERAL && n->in[1]->producer &&
+		       n->in[1]->producer->op == RVL_OP_DEQUANTIZE && n->in[1]->producer->in[0]->data && window_of(l);
+	case RVL_OP_MAX_POOL:
+	case RVL_OP_AVERAGE_POOL:
+		return rank == 3 && n->op == RVL_OP_GENERAL && n->n_out == 1 && window_of(l) && !is_whole_mean(l);
+	default:
+		return false;
+	}
+}
+
+static bool matches(struct line *l)
+{
+	const struct rvl_tensor *x, *y = l->n->n_out ? l->n->out[0] : NULL;
+	struct rvl_node *next;
+
+	if (!y || !has_image_form(l) || !y->shaped || y->bounded || rvl_shape_count(&y->shape) < 1)
+		return false;
+	x = l->n->in[0];
+	if (is_bytes(x) && is_bytes(y))
+		return true;
+	next = rvl_only_user(y);
+	l->clamp = next && next->op == RVL_OP_RELU ? next : NULL;
+	next = l->clamp ? rvl_only_user(next->out[0]) : next;
+	l->q = next && next->op == RVL_OP_QUANTIZE && is_bytes(next->out[0]) ? next : NULL;
+	if (!l->q) /* commuting brings the QuantizeLinear behind moves to the operator */
+		l->clamp = NULL;
+	return (l->q || is_quantised(y)) && is_dequantised(x) && rvl_shape_count(&x->producer->in[1]->shape) == 1;
+}
+
+/* ---- nodes ---- */
+
+static int reshape(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *y, struct rvl_err *err)
+{
+	struct rvl_node *n;
+	int rc = rvl_node_new(g, RVL_OP_RESHAPE, NULL, &n, err);
+
+	if (!rc)
+		rc = rvl_node_set_in(g, n, 0, x, err);
+	if (rc)
+		return rc;
+	n->op_type = rvl_op_name(RVL_OP_RESHAPE);
+	rvl_node_set_out(n, 0, y);
+	return 0;
+}
+
+/* A tensor like @t with one row, and all of its other positions as columns. */
+static int image_like(const struct line *l, const struct rvl_tensor *t, struct rvl_tensor **out)
+{
+	const struct rvl_shape *s = &t->shape;
+	struct rvl_shape image = { .rank = 4, .dim = { s->dim[0], s->dim[1], 1, 1 } };
+	int rc = rvl_tensor_like(l->g, t, out, l->err);
+
+	for (int32_t i = 2; i < s->rank; i++)
+		image.dim[3] *= s->dim[i];
+	if (!rc)
+		(*out)->shape = image;
+	return rc;
+}
+
+/* The operand as an image. */
+static int take_image(const struct line *l, struct rvl_tensor *x, struct rvl_tensor **out)
+{
+	struct rvl_node *dq = is_bytes(x) ? NULL : x->producer;
+	struct rvl_tensor *bytes;
+	int rc = image_like(l, dq ? dq->in[0] : x, &bytes);
+
+	if (rc)
+		return rc;
+	if (dq && dq->in[0]->data) /* weights */
+		bytes->data = dq->in[0]->data;
+	else
+		rc = reshape(l->g, dq ? dq->in[0] : x, bytes, l->err);
+	*out = bytes;
+	if (!dq || rc)
+		return rc;
+	rc = image_like(l, x, out);
+	return rc ? rc : rvl_dequantise_as(l->g, dq, bytes, dq->attr.axis, *out, l->err);
+}
+
+static int add_operator(const struct line *l, struct rvl_tensor *x, struct rvl_tensor *y)
+{
+	struct rvl_tensor *w;
+	struct rvl_node *n;
+	int rc = rvl_node_new(l->g, l->op, l->n->name, &n, l->err);
+
+	if (!rc)
+		rc = rvl_node_set_in(l->g, n, 0, x, l->err);
+	if (!rc && l->op == RVL_OP_CONV) {
+		rc = take_image(l, l->n->in[1], &w);
+		if (!rc)
+			rc = rvl_node_set_in(l->g, n, 1, w, l->err);
+		if (!rc && l->n->n_in > 2 && l->n->in[2])
+			rc = rvl_node_set_in(l->g, n, 2, l->n->in[2], l->err);
+	}
+	if (rc)
+		return rc;
+	n->op_type = rvl_op_name(l->op);
+	n->attr = l->attr;
+	if (l->op == RVL_OP_CONV && l->clamp)
+		n->attr.f_lo = 0;
+	rvl_node_set_out(n, 0, y);
+	return 0;
+}
+
+/* The Relu of a pool is one of its own. */
+static int add_clamp(const struct line *l, struct rvl_tensor *x, struct rvl_tensor **y)
+{
+	struct rvl_node *n;
+	int rc;
+
+	*y = x;
+	if (!l->clamp || l->op == RVL_OP_CONV)
+		return 0;
+	rc = rvl_tensor_like(l->g, x, y, l->err);
+	if (!rc)
+		rc = rvl_node_new(l->g, RVL_OP_RELU, l->clamp->name, &n, l->err);
+	if (!rc)
+		rc = rvl_node_set_in(l->g, n, 0, x, l->err);
+	if (rc)
+		return rc;
+	n->op_type = rvl_op_name(RVL_OP_RELU);
+	rvl_node_set_out(n, 0, *y);
+	return 0;
+}
+
+static int rewrite(const struct line *l)
+{
+	struct rvl_tensor *old = l->q ? l->q->out[0] : l->n->out[0], *x, *y, *last, *bytes;
+	int rc = take_image(l, l->n->in[0], &x);
+
+	if (!rc)
+		rc = image_like(l, l->n->out[0], &y);
+	if (!rc)
+		rc = add_operator(l, x, y);
+	if (!rc)
+		rc = add_clamp(l, y, &last);
+	bytes = last;
+	if (!rc && l->q)
+		rc = image_like(l, old, &bytes);
+	if (!rc && l->q)
+		rc = rvl_quantise(l->g, last, l->q->in[1], l->q->n_in > 2 ? l->q->in[2] : NULL, bytes, l->err);
+	if (!rc)
+		rc = reshape(l->g, bytes, old, l->err);
+	if (rc)
+		return rc;
+	if (l->q)
+		rvl_node_remove(l->g, l->q);
+	if (l->clamp)
+		rvl_node_remove(l->g, l->clamp);
+	rvl_node_remove(l->g, l->n);
+	return 0;
+}
+
+/* ---- means ---- */
+
+/* Whether a mean is that of all positions of each channel. */
+static bool averages_positions(const struct rvl_node *n)
+{
+	const struct rvl_tensor *x = n->n_in ? n->in[0] : NULL;
+	struct rvl_call c;
+	uint32_t set = 0;
+	bool given;
+
+	if (n->op != RVL_OP_GENERAL || n->def->role != RVL_ROLE_MEAN || x->type != RVL_TYPE_F32 || !x->shaped ||
+	    x->bounded || n->out[0]->bounded || x->shape.rank < 3 || x->shape.rank > 5 ||
+	    rvl_shape_count(&x->shape) < 1)
+		return false;
+	rvl_node_call(n, &c);
+	return !rvl_axes(&c, n->def->since < 18 ? "axes" : NULL, 1, x->shape.rank, &set, &given) &&
+	       set == (1u << x->shape.rank) - 4;
+}
+
+int rvl_pool_of_mean(struct rvl_graph *g, struct rvl_node *mean, struct rvl_err *err)
+{
+	struct rvl_tensor *x = mean->n_in ? mean->in[0] : NULL, *y = mean->n_out ? mean->out[0] : NULL, *pooled = y;
+	struct rvl_node *pool;
+	int rc = 0;
+
+	if (!averages_positions(mean))
+		return 0;
+	if (y->shape.rank != x->shape.rank) {
+		rc = rvl_tensor_like(g, x, &pooled, err);
+		if (rc)
+			return rc;
+		for (int32_t i = 2; i < x->shape.rank; i++)
+			pooled->shape.dim[i] = 1;
+	}
+	rvl_node_remove(g, mean);
+	rc = rvl_node_new(g, RVL_OP_GLOBAL_AVERAGE_POOL, mean->name, &pool, err);
+	if (!rc)
+		rc = rvl_node_set_in(g, pool, 0, x, err);
+	if (rc)
+		return rc;
+	pool->op_type = rvl_op_name(RVL_OP_GLOBAL_AVERAGE_POOL);
+	rvl_node_set_out(pool, 0, pooled);
+	if (pooled != y)
+		rc = reshape(g, pooled, y, err);
+	return rc ? rc : 1;
+}
+
+static bool mean_of_bytes(const struct rvl_node *n)
+{
+	return n->n_out == 1 && n->n_in && n->in[0] && is_dequantised(n->in[0]) && is_quantised(n->out[0]);
+}
+
+int rvl_pass_lines(struct rvl_graph *g, struct rvl_err *err)
+{
+	uint32_t old = g->n_nodes;
+	struct rvl_node **list = rvl_arena_array(g->arena, 2 * old + 1, sizeof(*list));
+	int rc = 0;
+
+	if (!list)
+		return rvl_fail(err, -ENOMEM, "no memory for operators on lines");
+	for (uint32_t i = 0; i < old; i++) /* the pass adds and removes nodes */
+		list[i] = g->nodes[i];
+	for (uint32_t i = 0; i < old && rc >= 0; i++)
+		if (mean_of_bytes(list[i]))
+			rc = rvl_pool_of_mean(g, list[i], err);
+	old = rc < 0 ? 0 : g->n_nodes;
+	for (uint32_t i = 0; i < old; i++)
+		list[i] = g->nodes[i];
+	for (uint32_t i = 0; i < old && rc >= 0; i++) {
+		struct line l = { .g = g, .n = list[i], .err = err };
+
+		if (matches(&l))
+			rc = rewrite(&l);
+	}
+	return rc < 0 ? rc : rvl_graph_sort(g, err);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operators that become operators on images before fusion: convolutions and pools of lines, and means of all
+ * positions. The NPU computes all of each model, with the bytes of the CPU's operators.
+ */
+#include <check.h>
+#include <stdio.h>
+
+#include "chance.h"
+#include "prog_exec.h"
+#include "rivulet_compiler.h"
+#include "suite.h"
+#include "unit/onnx_text.h"
+
+#define INPUT "in i u8 1,20,30; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+#define WEIGHTS(dims) "const w s8 " dims " 9 -70 33 12 -25; const ws f32 - 0.01; const wz s8 - 0; DequantizeLinear w ws wz -> wf;"
+#define OUTPUT "const ys f32 - 0.05; const yz u8 - 120; QuantizeLinear y ys yz -> out; out out;"
+#define SAME "QuantizeLinear y xs xz -> out; out out;"
+
+struct model {
+	const char *what, *text;
+	int opset;
+};
+
+static const struct model models[] = {
+	{ "convolution", INPUT WEIGHTS("7,20,3") "Conv x wf -> y pads=[1,2] strides=[2] dilations=[2];" OUTPUT, 13 },
+	{ "convolution and relu", INPUT WEIGHTS("16,20,5") "Conv x wf -> r pads=[2,2]; Relu r -> y;" OUTPUT, 13 },
+	{ "depthwise convolution", INPUT WEIGHTS("20,1,3") "Conv x wf -> y group=20;" OUTPUT, 13 },
+	{ "two convolutions",
+	  INPUT WEIGHTS("20,20,3") "Conv x wf -> a pads=[1,1]; QuantizeLinear a xs xz -> aq;"
+	  "DequantizeLinear aq xs xz -> b; Conv b wf -> y;" OUTPUT, 13 },
+	{ "convolution and maximum",
+	  INPUT WEIGHTS("20,20,3") "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;"
+	  "MaxPool b -> y kernel_shape=[3] strides=[2] pads=[1,0];" SAME, 13 },
+	{ "convolution and mean",
+	  INPUT WEIGHTS("20,20,3") "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;"
+	  "GlobalAveragePool b -> y;" OUTPUT, 13 },
+	{ "mean of lines", INPUT "ReduceMean x -> y axes=[2] keepdims=0;" OUTPUT, 13 },
+	{ "mean of images",
+	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  "ReduceMean x -> y axes=[2,3] keepdims=0;" OUTPUT, 13 },
+	{ "mean of images by an operand",
+	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  "const axes s64 2 -1 -2; ReduceMean x axes -> y;" OUTPUT, 18 },
+};
+
+#define MODELS ((int)(sizeof(models) / sizeof(models[0])))
+#define MOST_BYTES 1024
+
+static int run_on(const struct model *m, const struct rivulet_board *b, bool cpu, uint8_t *out)
+{
+	const struct rivulet_compile_options opt = { .cpu_only = cpu };
+	struct rivulet_blob program = { 0 };
+	struct rivulet_explain e;
+	struct rvl_err err = { "" };
+	struct pb onnx = ot_model(m->text, m->opset);
+	uint8_t x[20 * 30];
+	uint64_t seed = 1;
+	struct prog_exec run;
+	int on_cpu = 0;
+
+	for (size_t i = 0; i < sizeof(x); i++)
+		x[i] = (uint8_t)splitmix(&seed);
+	ck_assert_msg(!rivulet_compile(onnx.p, onnx.n, b, &opt, &program, &e, &err), "%s: %s", m->what, err.msg);
+	for (uint32_t i = 0; i < e.n_rows; i++)
+		on_cpu += strcmp(e.rows[i].where, "npu") != 0;
+	ck_assert_int_eq(prog_open(&run, b, NULL, program.data), 0);
+	ck_assert_uint_le(rivulet_program_tensors(program.data)[1].size, MOST_BYTES);
+	run.io[0] = x;
+	run.io[1] = out;
+	ck_assert_msg(!prog_run(&run), "%s: %s", m->what, run.err);
+	prog_close(&run, true);
+	rivulet_explain_free(&e);
+	rivulet_blob_free(&program);
+	free(onnx.p);
+	return on_cpu;
+}
+
+START_TEST(the_npu_computes_all_of_it)
+{
+	uint8_t cpu[MOST_BYTES] = { 0 }, npu[MOST_BYTES] = { 0 };
+	struct rivulet_board b;
+	char why[256];
+
+	ck_assert_msg(!rivulet_board_load(&b, "zu3eg-64", why, sizeof(why)), "%s", why);
+	run_on(&models[_i], &b, true, cpu);
+	ck_assert_msg(!run_on(&models[_i], &b, false, npu), "%s: a step of the CPU", models[_i].what);
+	ck_assert_msg(!memcmp(cpu, npu, sizeof(cpu)), "%s: other bytes than the CPU's", models[_i].what);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("lines");
+	TCase *t = add_case(s, "lines", 60, NULL, NULL);
+
+	tcase_add_loop_test(t, the_npu_computes_all_of_it, 0, MODELS);
+	return run_suite(s);
+}
