@@ -222,17 +222,31 @@ int rvl_bcast_strided(struct rvl_bcast *bc, const struct rvl_strided *a, const s
 	return 0;
 }
 
-void rvl_bcast_walk(const struct rvl_bcast *bc,
-		    void (*fn)(void *ctx, int64_t a, int64_t b, int64_t y), void *ctx)
+#define GRAIN 16384	/* elements that a thread computes at least */
+
+struct walk {
+	const struct rvl_bcast *bc;
+	rvl_span_fn fn;
+	void *ctx;
+};
+
+/* Spans [first, past), in the order of the result. */
+static void walk_spans(void *arg, int64_t first, int64_t past)
 {
-	int64_t pos[RVL_MAX_RANK] = { 0 };
-	int64_t a = 0, b = 0, y = 0;
+	const struct walk *w = arg;
+	const struct rvl_bcast *bc = w->bc;
+	int64_t pos[RVL_MAX_RANK], a = 0, b = 0, y = 0, left = first;
 
-	for (;;) {
-		int i = bc->rank - 1;
-
-		fn(ctx, a, b, y);
-		for (; i >= 0; i--) {
+	for (int i = bc->rank - 1; i >= 0; i--) {
+		pos[i] = left % bc->dim[i];
+		left /= bc->dim[i];
+		a += pos[i] * bc->sa[i];
+		b += pos[i] * bc->sb[i];
+		y += pos[i] * bc->sy[i];
+	}
+	for (int64_t n = first; n < past; n++) {
+		w->fn(w->ctx, bc->span, a, b, y);
+		for (int i = bc->rank - 1; i >= 0; i--) {
 			a += bc->sa[i];
 			b += bc->sb[i];
 			y += bc->sy[i];
@@ -243,7 +257,28 @@ void rvl_bcast_walk(const struct rvl_bcast *bc,
 			y -= bc->sy[i] * bc->dim[i];
 			pos[i] = 0;
 		}
-		if (i < 0)
-			return;
 	}
+}
+
+/* Parts of GRAIN elements of the only span. */
+static void walk_parts(void *arg, int64_t first, int64_t past)
+{
+	const struct walk *w = arg;
+	const struct rvl_bcast *bc = w->bc;
+	int64_t at = first * GRAIN, n = past * GRAIN < bc->span ? past * GRAIN - at : bc->span - at;
+
+	w->fn(w->ctx, n, at * bc->ia, at * bc->ib, at * bc->iy);
+}
+
+void rvl_bcast_run(const struct rvl_bcast *bc, const struct rvl_pool *pool, rvl_span_fn fn, void *ctx)
+{
+	struct walk w = { .bc = bc, .fn = fn, .ctx = ctx };
+	int64_t spans = 1;
+
+	for (int i = 0; i < bc->rank; i++)
+		spans *= bc->dim[i];
+	if (spans == 1)
+		rvl_parallel_range(pool, (bc->span + GRAIN - 1) / GRAIN, 1, walk_parts, &w);
+	else if (bc->span)
+		rvl_parallel_range(pool, spans, 1 + GRAIN / bc->span, walk_spans, &w);
 }

@@ -91,7 +91,6 @@ struct rvl_kernel {
 	bool swapped;		/* operands of an addition are exchanged */
 	bool too_large;		/* rvl_kernel_mem() refused a size beyond the limit */
 	bool moving;		/* the shapes of the outputs are known at run time only */
-	float *table;		/* dequantised values of the 256 bytes */
 	uint8_t *lut;		/* results for the 256 bytes */
 	void *mem[RVL_KERNEL_MEM];
 	uint32_t n_mem;
@@ -117,9 +116,6 @@ void rvl_parallel(const struct rvl_pool *pool, uint32_t n, void (*fn)(void *arg,
  */
 void rvl_parallel_range(const struct rvl_pool *pool, int64_t n, int64_t grain,
 			void (*fn)(void *arg, int64_t first, int64_t past), void *arg);
-
-/** Whether the AVX2 kernels run on this processor. */
-bool rvl_have_avx2(void);
 
 int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_qmatmul(struct rvl_kernel *k, bool reference, char *why);
@@ -234,15 +230,18 @@ int rvl_bcast_strided(struct rvl_bcast *bc, const struct rvl_strided *a, const s
 int rvl_bcast_args(struct rvl_bcast *bc, const struct rvl_kernel_arg *a,
 		   const struct rvl_kernel_arg *b, const struct rvl_kernel_arg *out);
 
-/** Calls fn(ctx, offset in a, in b, in the result) for every span. */
-void rvl_bcast_walk(const struct rvl_bcast *bc,
-		    void (*fn)(void *ctx, int64_t a, int64_t b, int64_t y), void *ctx);
+/* @n elements of a span, from elements @a and @b of the operands and element @y of the result on. */
+typedef void (*rvl_span_fn)(void *ctx, int64_t n, int64_t a, int64_t b, int64_t y);
+
+/** Calls fn for all elements, on the pool or on this thread. */
+void rvl_bcast_run(const struct rvl_bcast *bc, const struct rvl_pool *pool, rvl_span_fn fn, void *ctx);
 
 /**
  * QLinearAdd, or QLinearMul where @mul, of operands that are broadcast. A broadcast operand of a sum is
  * @b (docs/numerics.md 2). @reference: only scalar code.
  */
 void rvl_qbinary_run(const struct rvl_qbinary *p, bool mul, bool reference,
-		     const struct rvl_bcast *bc, const void *a, const void *b, void *y);
+		     const struct rvl_bcast *bc, const void *a, const void *b, void *y,
+		     const struct rvl_pool *pool);
 
 #endif

@@ -118,12 +118,3 @@ const struct rvl_f32_kernels *rvl_f32_kernels(void)
 {
 	return isas[rvl_isa()].f32;
 }
-
-bool rvl_have_avx2(void)
-{
-#ifdef __x86_64__
-	return rvl_isa() >= RVL_ISA_AVX2;
-#else
-	return false;
-#endif
-}

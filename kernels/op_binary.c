@@ -2,8 +2,8 @@
 /* Add and Mul with broadcasting: plain, and quantised with a scale for each operand. */
 #include <string.h>
 
-#include "int8/binary.h"
 #include "internal.h"
+#include "isa.h"
 #include "qmath.h"
 #include "ref.h"
 
@@ -18,25 +18,25 @@ struct span_ctx {
  * dense elements has a loop of its own, which compilers vectorise.
  */
 #define SPAN(name, type, result) \
-static inline void name##_by(const struct rvl_kernel *k, const type *a, int64_t ia, const type *b, \
-			     int64_t ib, type *y, int64_t iy) \
+static inline void name##_by(const struct rvl_kernel *k, int64_t n, const type *a, int64_t ia, \
+			     const type *b, int64_t ib, type *y, int64_t iy) \
 { \
 	bool mul = k->d.op == RVL_OP_MUL; \
 	float lo = k->d.attr.f_lo, hi = k->d.attr.f_hi; \
 	(void)lo; \
 	(void)hi; \
-	for (int64_t i = 0; i < k->bc.span; i++) { \
+	for (int64_t i = 0; i < n; i++) { \
 		type va = a[i * ia], vb = b[i * ib]; \
 		y[i * iy] = (type)(result); \
 	} \
 } \
-static void name(const struct rvl_kernel *k, const type *a, const type *b, type *y) \
+static void name(const struct rvl_kernel *k, int64_t n, const type *a, const type *b, type *y) \
 { \
 	const struct rvl_bcast *bc = &k->bc; \
 	if (bc->ia == 1 && bc->ib == 1 && bc->iy == 1) \
-		name##_by(k, a, 1, b, 1, y, 1); \
+		name##_by(k, n, a, 1, b, 1, y, 1); \
 	else \
-		name##_by(k, a, bc->ia, b, bc->ib, y, bc->iy); \
+		name##_by(k, n, a, bc->ia, b, bc->ib, y, bc->iy); \
 }
 
 #define WRAP(wide) (mul ? (wide)va * (wide)vb : (wide)va + (wide)vb)
@@ -52,28 +52,29 @@ SPAN(span_s32, int32_t, WRAP(uint32_t))
 SPAN(span_s64, int64_t, WRAP(uint64_t))
 SPAN(span_f32, float, clamped(mul ? va * vb : va + vb, lo, hi))
 
-static void span(void *ctx, int64_t a, int64_t b, int64_t y)
+static void span(void *ctx, int64_t n, int64_t a, int64_t b, int64_t y)
 {
 	const struct span_ctx *s = ctx;
 
 	switch (s->k->d.out[0].type) {
 	case RVL_TYPE_F32:
-		span_f32(s->k, (const float *)s->a + a, (const float *)s->b + b, (float *)s->y + y);
+		span_f32(s->k, n, (const float *)s->a + a, (const float *)s->b + b,
+			 (float *)s->y + y);
 		break;
 	case RVL_TYPE_U8:
-		span_u8(s->k, (const uint8_t *)s->a + a, (const uint8_t *)s->b + b,
+		span_u8(s->k, n, (const uint8_t *)s->a + a, (const uint8_t *)s->b + b,
 			(uint8_t *)s->y + y);
 		break;
 	case RVL_TYPE_S8:
-		span_s8(s->k, (const int8_t *)s->a + a, (const int8_t *)s->b + b,
+		span_s8(s->k, n, (const int8_t *)s->a + a, (const int8_t *)s->b + b,
 			(int8_t *)s->y + y);
 		break;
 	case RVL_TYPE_S32:
-		span_s32(s->k, (const int32_t *)s->a + a, (const int32_t *)s->b + b,
+		span_s32(s->k, n, (const int32_t *)s->a + a, (const int32_t *)s->b + b,
 			 (int32_t *)s->y + y);
 		break;
 	default:
-		span_s64(s->k, (const int64_t *)s->a + a, (const int64_t *)s->b + b,
+		span_s64(s->k, n, (const int64_t *)s->a + a, (const int64_t *)s->b + b,
 			 (int64_t *)s->y + y);
 		break;
 	}
@@ -85,8 +86,7 @@ static int run_plain(const struct rvl_kernel *k, const void *const *in, void *co
 	struct span_ctx s = { .k = k, .a = in[0], .b = in[1], .y = out[0] };
 
 	(void)scratch;
-	(void)pool;
-	rvl_bcast_walk(&k->bc, span, &s);
+	rvl_bcast_run(&k->bc, pool, span, &s);
 	return 0;
 }
 
@@ -113,30 +113,28 @@ struct qspan_ctx {
 	const struct rvl_bcast *bc;
 	const uint8_t *a, *b;
 	uint8_t *y;
-	void (*fn)(const struct rvl_qbinary *p, int64_t n, const void *a, int64_t ia, const void *b,
-		   int64_t ib, void *y);
+	rvl_i8_binary_fn *fn;
 };
 
-static void qspan(void *ctx, int64_t a, int64_t b, int64_t y)
+static void qspan(void *ctx, int64_t n, int64_t a, int64_t b, int64_t y)
 {
 	const struct qspan_ctx *s = ctx;
 
-	s->fn(s->p, s->bc->span, s->a + a, s->bc->ia, s->b + b, s->bc->ib, s->y + y);
+	s->fn(s->p, n, s->a + a, s->bc->ia, s->b + b, s->bc->ib, s->y + y);
 }
 
 void rvl_qbinary_run(const struct rvl_qbinary *p, bool mul, bool reference,
-		     const struct rvl_bcast *bc, const void *a, const void *b, void *y)
+		     const struct rvl_bcast *bc, const void *a, const void *b, void *y,
+		     const struct rvl_pool *pool)
 {
 	struct qspan_ctx s = {
 		.p = p, .bc = bc, .a = a, .b = b, .y = y, .fn = mul ? rvl_ref_qmul : rvl_ref_qadd,
 	};
+	const struct rvl_i8_convert *f = rvl_i8_kernels()->convert;
 
-	(void)reference; /* where the reference is all there is */
-#ifdef __x86_64__
-	if (!reference && rvl_have_avx2())
-		s.fn = mul ? rvl_i8_mul_avx2 : rvl_i8_add_avx2;
-#endif
-	rvl_bcast_walk(bc, qspan, &s);
+	if (!reference)
+		s.fn = mul ? f->mul : f->add;
+	rvl_bcast_run(bc, pool, qspan, &s);
 }
 
 static int run_quant(const struct rvl_kernel *k, const void *const *in, void *const *out,
@@ -145,9 +143,8 @@ static int run_quant(const struct rvl_kernel *k, const void *const *in, void *co
 	bool swap = k->swapped;
 
 	(void)scratch;
-	(void)pool;
 	rvl_qbinary_run(&k->qb, k->d.op == RVL_OP_Q_MUL, k->reference, &k->bc, in[swap], in[!swap],
-			out[0]);
+			out[0], pool);
 	return 0;
 }
 

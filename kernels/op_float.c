@@ -232,13 +232,13 @@ struct gemm_tail {
 	float *y;
 };
 
-static void tail_span(void *ctx, int64_t a, int64_t b, int64_t at)
+static void tail_span(void *ctx, int64_t n, int64_t a, int64_t b, int64_t at)
 {
 	const struct gemm_tail *t = ctx;
 	const struct rvl_attr *attr = &t->k->d.attr;
 
 	(void)a;
-	for (int64_t i = 0; i < t->k->bc.span; i++) {
+	for (int64_t i = 0; i < n; i++) {
 		float *y = t->y + at + i, v = attr->alpha * *y;
 
 		if (t->c)
@@ -253,9 +253,8 @@ static int run_gemm_ref(const struct rvl_kernel *k, const void *const *in, void 
 	struct gemm_tail t = { .k = k, .y = out[0], .c = k->d.n_in > 2 ? in[2] : NULL };
 
 	(void)scratch;
-	(void)pool;
 	ref_products(k, in[0], in[1], out[0]);
-	rvl_bcast_walk(&k->bc, tail_span, &t);
+	rvl_bcast_run(&k->bc, pool, tail_span, &t);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include "float/softmax.h"
 #include "internal.h"
+#include "qmath.h"
 
 /* The extents of the operand as [outer, n, inner], normalised along n. */
 static void softmax_extent(const struct rvl_kernel *k, int64_t *outer, int64_t *n, int64_t *inner)
@@ -34,19 +35,37 @@ static void softmax_line(const float *x, int64_t n, int64_t step, float *y)
 		y[i * step] = (float)((double)y[i * step] / sum);
 }
 
+#define GRAIN 4096	/* elements that a thread computes at least */
+
+struct run {
+	const struct rvl_kernel *k;
+	const void *const *in;
+	float *y;
+};
+
+static void softmax_lines(void *arg, int64_t first, int64_t past)
+{
+	const struct run *r = arg;
+	int64_t outer, n, inner;
+
+	softmax_extent(r->k, &outer, &n, &inner);
+	for (int64_t i = first; i < past; i++) {
+		int64_t at = i / inner * n * inner + i % inner;
+
+		softmax_line((const float *)r->in[0] + at, n, inner, r->y + at);
+	}
+}
+
 static int run_softmax(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		       void *scratch, const struct rvl_pool *pool)
 {
+	struct run r = { .k = k, .in = in, .y = out[0] };
 	int64_t outer, n, inner;
 
 	(void)scratch;
-	(void)pool;
 	softmax_extent(k, &outer, &n, &inner);
-	for (int64_t i = 0; i < outer * inner; i++) {
-		int64_t at = i / inner * n * inner + i % inner;
-
-		softmax_line((const float *)in[0] + at, n, inner, (float *)out[0] + at);
-	}
+	if (n)
+		rvl_parallel_range(pool, outer * inner, 1 + GRAIN / n, softmax_lines, &r);
 	return 0;
 }
 
@@ -66,31 +85,46 @@ int rvl_setup_softmax(struct rvl_kernel *k, bool reference, char *why)
 	return 0;
 }
 
+/* Images, channels and elements of a plane. */
+static int64_t planes_of(const struct rvl_shape *s, int64_t *channels, int64_t *plane)
+{
+	int64_t n = rvl_shape_count(s);
+
+	*channels = s->rank > 1 ? s->dim[1] : 1;
+	*plane = n ? n / (s->dim[0] * *channels) : 0;
+	return n ? s->dim[0] * *channels : 0;
+}
+
 /* Operands 1 to 4 are scale, bias, mean and variance. */
+static void bn_planes(void *arg, int64_t first, int64_t past)
+{
+	const struct run *r = arg;
+	const struct rvl_attr *attr = &r->k->d.attr;
+	const float *scale = r->in[1], *bias = r->in[2], *mean = r->in[3], *var = r->in[4];
+	int64_t channels, plane;
+
+	planes_of(&r->k->d.in[0].shape, &channels, &plane);
+	for (int64_t i = first; i < past; i++) {
+		int64_t c = i % channels;
+		float a = scale[c] / sqrtf(var[c] + attr->epsilon);
+		float b = bias[c] - mean[c] * a;
+		const float *x = (const float *)r->in[0] + i * plane;
+		float *y = r->y + i * plane;
+
+		for (int64_t p = 0; p < plane; p++)
+			y[p] = rvl_clip(x[p] * a + b, attr->f_lo, attr->f_hi);
+	}
+}
+
 static int run_bn(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		  void *scratch, const struct rvl_pool *pool)
 {
-	const struct rvl_shape *s = &k->d.in[0].shape;
-	const float *scale = in[1], *bias = in[2], *mean = in[3], *var = in[4];
-	int64_t channels = s->rank > 1 ? s->dim[1] : 1;
-	int64_t plane = rvl_shape_count(s) / (s->dim[0] * channels);
+	struct run r = { .k = k, .in = in, .y = out[0] };
+	int64_t channels, plane, n = planes_of(&k->d.in[0].shape, &channels, &plane);
 
 	(void)scratch;
-	(void)pool;
-	for (int64_t i = 0; i < s->dim[0] * channels; i++) {
-		int64_t c = i % channels;
-		float a = scale[c] / sqrtf(var[c] + k->d.attr.epsilon);
-		float b = bias[c] - mean[c] * a;
-		const float *x = (const float *)in[0] + i * plane;
-		float *y = (float *)out[0] + i * plane;
-
-		for (int64_t p = 0; p < plane; p++) {
-			float v = x[p] * a + b;
-
-			y[p] = v < k->d.attr.f_lo ? k->d.attr.f_lo :
-			       v > k->d.attr.f_hi ? k->d.attr.f_hi : v;
-		}
-	}
+	if (plane)
+		rvl_parallel_range(pool, n, 1 + GRAIN / plane, bn_planes, &r);
 	return 0;
 }
 

@@ -4,24 +4,20 @@
  * results is computed pixel by pixel, RUN channels at a time, with the taps in the same order.
  */
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "internal.h"
 #include "pool.h"
 #include "qmath.h"
 #include "ref.h"
 
-/* The taps of one window along one axis: first and one past the last that lie inside. */
-struct taps {
-	int64_t at;	/* input position of tap 0, may be negative */
-	int64_t first, last;
-	int64_t padded;	/* taps that lie inside the padded input */
-};
-
-static struct taps taps_of(const struct rvl_conv_geom *g, const int32_t pad[4], int axis,
-			   int64_t out)
+struct rvl_pool_taps rvl_pool_taps(const struct rvl_conv_geom *g, const int32_t pad[4], int axis,
+				   int64_t out)
 {
 	int64_t n = axis ? g->w : g->h;
-	struct taps t = { .at = out * g->s[axis] - pad[axis] };
+	struct rvl_pool_taps t = { .at = out * g->s[axis] - pad[axis] };
 
 	t.last = g->k[axis];
 	t.padded = g->k[axis];
@@ -38,7 +34,7 @@ static struct taps taps_of(const struct rvl_conv_geom *g, const int32_t pad[4], 
 
 struct window {
 	const struct rvl_conv_geom *g;
-	struct taps v, h;
+	struct rvl_pool_taps v, h;
 };
 
 /* Index in the plane of the largest element under a window, -1 if the window covers no element. */
@@ -106,9 +102,9 @@ static void max_plane(void *arg, uint32_t i)
 	struct window w = { .g = g };
 
 	for (int64_t oy = 0; oy < g->oh; oy++) {
-		w.v = taps_of(g, r->k->d.attr.pad, 0, oy);
+		w.v = rvl_pool_taps(g, r->k->d.attr.pad, 0, oy);
 		for (int64_t ox = 0; ox < g->ow; ox++) {
-			w.h = taps_of(g, r->k->d.attr.pad, 1, ox);
+			w.h = rvl_pool_taps(g, r->k->d.attr.pad, 1, ox);
 			put_max(r, i, oy * g->ow + ox, largest(t, &w, plane));
 		}
 	}
@@ -143,9 +139,9 @@ static void average_plane(void *arg, uint32_t i)
 	struct window w = { .g = g };
 
 	for (int64_t oy = 0; oy < g->oh; oy++) {
-		w.v = taps_of(g, a->pad, 0, oy);
+		w.v = rvl_pool_taps(g, a->pad, 0, oy);
 		for (int64_t ox = 0; ox < g->ow; ox++) {
-			w.h = taps_of(g, a->pad, 1, ox);
+			w.h = rvl_pool_taps(g, a->pad, 1, ox);
 			*y++ = mean_f32(&w, plane, a->count_include_pad);
 		}
 	}
@@ -197,8 +193,8 @@ void rvl_ref_qaverage_pool(const struct rvl_conv_geom *g, const int32_t pad[4],
 		const uint8_t *in = (const uint8_t *)x + plane * g->h * g->w;
 
 		for (int64_t o = 0; o < g->oh * g->ow; o++) {
-			w.v = taps_of(g, pad, 0, o / g->ow);
-			w.h = taps_of(g, pad, 1, o % g->ow);
+			w.v = rvl_pool_taps(g, pad, 0, o / g->ow);
+			w.h = rvl_pool_taps(g, pad, 1, o % g->ow);
 			rvl_st8(out++, 0, qmean_window(&w, in, value, include_pad, p));
 		}
 	}
@@ -307,12 +303,12 @@ static void pixel_row(void *arg, uint32_t i)
 	size_t size = rvl_type_size(r->k->d.in[0].type);
 	const char *image = r->x + (size_t)(i / g->oh * g->xp.n) * size;
 	char *row = r->y + (size_t)(i / g->oh * g->yp.n + i % g->oh * g->yp.y) * size;
-	struct window w = { .g = g, .v = taps_of(g, r->k->d.attr.pad, 0, i % g->oh) };
+	struct window w = { .g = g, .v = rvl_pool_taps(g, r->k->d.attr.pad, 0, i % g->oh) };
 
 	for (int64_t ox = 0; ox < g->ow; ox++) {
 		struct pixel p = { .k = r->k };
 
-		w.h = taps_of(g, r->k->d.attr.pad, 1, ox);
+		w.h = rvl_pool_taps(g, r->k->d.attr.pad, 1, ox);
 		for (; p.c < g->c; p.c += RUN) {
 			p.n = g->c - p.c < RUN ? g->c - p.c : RUN;
 			p.x = image + (size_t)p.c * size;
@@ -339,7 +335,10 @@ static int run_max(const struct rvl_kernel *k, const void *const *in, void *cons
 
 	(void)scratch;
 	r.indices = k->d.n_out > 1 ? out[1] : NULL;
-	rvl_parallel(pool, (uint32_t)(k->g.n * k->g.c), max_plane, &r);
+	if (k->d.in[0].type != RVL_TYPE_F32 && !r.indices && !k->reference && rvl_pool_has_rows(&k->g))
+		rvl_pool_max_rows(k, in[0], out[0], pool);
+	else
+		rvl_parallel(pool, (uint32_t)(k->g.n * k->g.c), max_plane, &r);
 	return 0;
 }
 
@@ -376,8 +375,11 @@ static int run_qaverage(const struct rvl_kernel *k, const void *const *in, void 
 		rvl_parallel(pool, (uint32_t)(k->g.n * k->g.oh), pixel_row, &r);
 		return 0;
 	}
-	rvl_ref_qaverage_pool(&k->g, k->d.attr.pad, k->d.attr.count_include_pad, &p, in[0],
-			      out[0]);
+	if (!k->reference && rvl_pool_has_rows(&k->g))
+		rvl_pool_average_rows(k, &p, in[0], out[0], pool);
+	else
+		rvl_ref_qaverage_pool(&k->g, k->d.attr.pad, k->d.attr.count_include_pad, &p, in[0],
+				      out[0]);
 	return 0;
 }
 
@@ -387,7 +389,7 @@ int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why)
 	enum rvl_type t = d->in[0].type;
 	int rc = rvl_conv_geometry(d, NULL, &k->g, why);
 
-	(void)reference;
+	k->reference = reference;
 	if (rc)
 		return rc;
 	if (d->op == RVL_OP_Q_AVERAGE_POOL) {
@@ -450,38 +452,43 @@ static int32_t global_qmean(const struct rvl_kernel *k, int32_t sum, int64_t n)
 			   rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8)));
 }
 
-#define LANES 0x00ff00ff00ff00ffull	/* every other byte, in lanes of 16 bits */
-#define WORDS 128	/* of eight bytes, two of which are added to a lane, that fit a lane */
-
-/* The sum of the bytes of @n words, which are XORed with @flip. */
-static uint32_t word_sum(const uint8_t *x, uint64_t flip, int64_t n)
+#ifdef __SSE2__
+/* The sum of @n bytes, a multiple of 64, each with the bits of @flip inverted. */
+static uint32_t sum_lines(const uint8_t *x, uint8_t flip, int64_t n)
 {
-	uint64_t lanes = 0;
+	const __m128i zero = _mm_setzero_si128(), flips = _mm_set1_epi8((char)flip);
+	__m128i sum[4] = { zero, zero, zero, zero };
 
-	for (int64_t i = 0; i < n; i++) {
-		uint64_t v;
+	for (int64_t i = 0; i < n; i += 64) {
+		for (int j = 0; j < 4; j++) {
+			__m128i v = _mm_loadu_si128((const __m128i *)(x + i + 16 * j));
 
-		memcpy(&v, x + 8 * i, sizeof(v));
-		v ^= flip;
-		lanes += (v & LANES) + (v >> 8 & LANES);
+			sum[j] = _mm_add_epi64(sum[j], _mm_sad_epu8(_mm_xor_si128(v, flips), zero));
+		}
 	}
-	lanes = (lanes & 0x0000ffff0000ffffull) + (lanes >> 16 & 0x0000ffff0000ffffull);
-	return (uint32_t)lanes + (uint32_t)(lanes >> 32);
+	sum[0] = _mm_add_epi64(_mm_add_epi64(sum[0], sum[1]), _mm_add_epi64(sum[2], sum[3]));
+	return (uint32_t)(_mm_cvtsi128_si64(sum[0]) + _mm_cvtsi128_si64(_mm_srli_si128(sum[0], 8)));
 }
+#else
+static uint32_t sum_lines(const uint8_t *x, uint8_t flip, int64_t n)
+{
+	uint32_t sum = 0;
+
+	for (int64_t i = 0; i < n; i++)
+		sum += (uint8_t)(x[i] ^ flip);
+	return sum;
+}
+#endif
 
 /* int8 becomes uint8 by adding 128. */
 static int32_t plane_sum(const uint8_t *x, bool u8, int64_t n)
 {
-	uint64_t flip = u8 ? 0 : 0x8080808080808080ull;
-	uint32_t sum = u8 ? 0 : (uint32_t)(-128 * n);
-	int64_t i = 0;
+	uint8_t flip = u8 ? 0 : 0x80;
+	int64_t lines = n / 64 * 64;
+	uint32_t sum = sum_lines(x, flip, lines) - (u8 ? 0 : 128 * (uint32_t)n);
 
-	for (int64_t words; i + 8 <= n; i += 8 * words) {
-		words = (n - i) / 8 < WORDS ? (n - i) / 8 : WORDS;
-		sum += word_sum(x + i, flip, words);
-	}
-	for (; i < n; i++)
-		sum += (uint8_t)(x[i] ^ (uint8_t)flip);
+	for (int64_t i = lines; i < n; i++)
+		sum += (uint8_t)(x[i] ^ flip);
 	return (int32_t)sum;
 }
 

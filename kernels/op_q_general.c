@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "internal.h"
+#include "isa.h"
 #include "qmath.h"
 
-#define VALUES 256
 #define GRAIN 4096
 
 /* Bytes of workspace for @a as floats; the next piece stays aligned for vectors. */
@@ -19,7 +19,7 @@ static int64_t float_bytes(const struct rvl_kernel_arg *a)
 	return (rvl_shape_count(&a->shape) * (int64_t)sizeof(float) + 63) / 64 * 64;
 }
 
-/* Bytes of workspace for a dense copy of @a, which its tables and its result need; 0: it is dense. */
+/* Bytes of workspace for a dense copy of @a, which the conversions need; 0: it is dense. */
 static int64_t dense_bytes(const struct rvl_kernel_arg *a)
 {
 	return a->pitched ? (rvl_shape_count(&a->shape) + 63) / 64 * 64 : 0;
@@ -62,26 +62,9 @@ static int make_inner(struct rvl_kernel *k, bool reference, char *why)
 	return !rc && k->inner->moving ? rvl_why(why, "the shape of its result is known at run time only") : rc;
 }
 
-/* A table of 256 floats for each operand of bytes, at 256 times the operand's number. */
-static int make_values(struct rvl_kernel *k)
-{
-	k->table = rvl_kernel_mem(k, (int64_t)k->d.n_in * VALUES, sizeof(*k->table));
-	if (!k->table)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < k->d.n_in; i++) {
-		const struct rvl_kernel_arg *a = &k->d.in[i];
-
-		for (int b = 0; rvl_is_bytes(a) && b < VALUES; b++)
-			k->table[i * VALUES + b] =
-				rvl_dequantize(a->type == RVL_TYPE_U8 ? b : (int8_t)b,
-					       a->quant.scale[0], a->quant.zp[0]);
-	}
-	return 0;
-}
-
 struct to_floats {
+	const struct rvl_kernel_arg *a;
 	const uint8_t *x;
-	const float *value;
 	float *y;
 	int64_t n;
 };
@@ -89,10 +72,11 @@ struct to_floats {
 static void to_floats(void *arg, uint32_t i)
 {
 	const struct to_floats *t = arg;
-	int64_t first = (int64_t)i * GRAIN, past = t->n - first > GRAIN ? first + GRAIN : t->n;
+	const struct rvl_i8_convert *f = rvl_i8_kernels()->convert;
+	int64_t first = (int64_t)i * GRAIN, n = t->n - first > GRAIN ? GRAIN : t->n - first;
 
-	for (int64_t e = first; e < past; e++)
-		t->y[e] = t->value[t->x[e]];
+	(t->a->type == RVL_TYPE_U8 ? f->dequantize_u8 : f->dequantize_s8)
+		(t->x + first, n, t->a->quant.scale[0], t->a->quant.zp[0], t->y + first);
 }
 
 struct to_bytes {
@@ -106,10 +90,11 @@ static void to_bytes(void *arg, uint32_t i)
 {
 	const struct to_bytes *t = arg;
 	const struct rvl_kernel_quant *q = &t->k->d.out[0].quant;
-	int64_t first = (int64_t)i * GRAIN, past = t->n - first > GRAIN ? first + GRAIN : t->n;
+	const struct rvl_i8_quantize to = { .scale = q->scale[0], .zp = q->zp[0], .lo = t->k->q.lo,
+					    .hi = t->k->q.hi };
+	int64_t first = (int64_t)i * GRAIN, n = t->n - first > GRAIN ? GRAIN : t->n - first;
 
-	for (int64_t e = first; e < past; e++)
-		t->y[e] = (uint8_t)rvl_quantize(t->x[e], q->scale[0], q->zp[0], t->k->q.lo, t->k->q.hi);
+	rvl_i8_kernels()->convert->quantize(&to, t->x + first, n, t->y + first);
 }
 
 static uint32_t pieces(int64_t n)
@@ -122,7 +107,7 @@ static void take_floats(const struct rvl_kernel *k, uint32_t i, const void *x, c
 			const struct rvl_pool *pool)
 {
 	const struct rvl_kernel_arg *a = &k->d.in[i];
-	struct to_floats t = { .x = x, .value = k->table + i * VALUES, .y = (float *)(void *)*at,
+	struct to_floats t = { .a = a, .x = x, .y = (float *)(void *)*at,
 			       .n = rvl_shape_count(&a->shape) };
 
 	*at += float_bytes(a);
@@ -195,8 +180,6 @@ int rvl_setup_q_general(struct rvl_kernel *k, bool reference, char *why)
 	k->q.lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8));
 	k->q.hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
 	rc = make_inner(k, reference, why);
-	if (!rc)
-		rc = make_values(k);
 	if (!rc)
 		rc = set_scratch(k, why);
 	k->run = run_q_general;

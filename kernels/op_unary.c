@@ -19,8 +19,8 @@ static inline void name##_by(const type *x, int64_t ix, type *y, int64_t iy, int
 		y[i * iy] = v > hi ? hi : v; \
 	} \
 } \
-static void name(const struct rvl_kernel *k, const void *const *in, int64_t x_at, void *out, \
-		 int64_t y_at) \
+static void name(const struct rvl_kernel *k, int64_t n, const void *const *in, int64_t x_at, \
+		 void *out, int64_t y_at) \
 { \
 	const struct rvl_bcast *bc = &k->bc; \
 	const type *x = (const type *)in[0] + x_at; \
@@ -30,9 +30,9 @@ static void name(const struct rvl_kernel *k, const void *const *in, int64_t x_at
 	type hi = phi ? *phi : (type)(most); \
 	type *y = (type *)out + y_at; \
 	if (bc->ia == 1 && bc->iy == 1) \
-		name##_by(x, 1, y, 1, bc->span, lo, hi); \
+		name##_by(x, 1, y, 1, n, lo, hi); \
 	else \
-		name##_by(x, bc->ia, y, bc->iy, bc->span, lo, hi); \
+		name##_by(x, bc->ia, y, bc->iy, n, lo, hi); \
 }
 
 CLAMP(clamp_f32, float, k->d.attr.f_lo, k->d.attr.f_hi)
@@ -41,26 +41,26 @@ CLAMP(clamp_s8, int8_t, INT8_MIN, INT8_MAX)
 CLAMP(clamp_s32, int32_t, INT32_MIN, INT32_MAX)
 CLAMP(clamp_s64, int64_t, INT64_MIN, INT64_MAX)
 
-static void clamp_span(void *ctx, int64_t x, int64_t none, int64_t y)
+static void clamp_span(void *ctx, int64_t n, int64_t x, int64_t none, int64_t y)
 {
 	const struct clamp *c = ctx;
 
 	(void)none;
 	switch (c->k->d.out[0].type) {
 	case RVL_TYPE_F32:
-		clamp_f32(c->k, c->in, x, c->y, y);
+		clamp_f32(c->k, n, c->in, x, c->y, y);
 		break;
 	case RVL_TYPE_U8:
-		clamp_u8(c->k, c->in, x, c->y, y);
+		clamp_u8(c->k, n, c->in, x, c->y, y);
 		break;
 	case RVL_TYPE_S8:
-		clamp_s8(c->k, c->in, x, c->y, y);
+		clamp_s8(c->k, n, c->in, x, c->y, y);
 		break;
 	case RVL_TYPE_S32:
-		clamp_s32(c->k, c->in, x, c->y, y);
+		clamp_s32(c->k, n, c->in, x, c->y, y);
 		break;
 	default:
-		clamp_s64(c->k, c->in, x, c->y, y);
+		clamp_s64(c->k, n, c->in, x, c->y, y);
 		break;
 	}
 }
@@ -71,8 +71,7 @@ static int run(const struct rvl_kernel *k, const void *const *in, void *const *o
 	struct clamp c = { .k = k, .in = in, .y = out[0] };
 
 	(void)scratch;
-	(void)pool;
-	rvl_bcast_walk(&k->bc, clamp_span, &c);
+	rvl_bcast_run(&k->bc, pool, clamp_span, &c);
 	return 0;
 }
 

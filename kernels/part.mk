@@ -17,9 +17,12 @@ CFLAGS_kernels_int8_avx2 := -falign-loops=64
 # Loops of elementwise functions are written for the vectoriser.
 CFLAGS_kernels_float_math := -O3 -fno-trapping-math
 CFLAGS_kernels_op_binary := -O3
+CFLAGS_kernels_op_unary := -O3
 CFLAGS_kernels_op_pool := -O3
+CFLAGS_kernels_op_pool_rows := -O3 -fno-trapping-math
 CFLAGS_kernels_op_resize := -O3
 CFLAGS_kernels_int8_convert := -O3 -fno-trapping-math
+CFLAGS_kernels_int8_binary := -O3 -fno-trapping-math
 # Loops over the codes of a slice are written for the vectoriser.
 CFLAGS_kernels_ibtf_slices := -O3
 

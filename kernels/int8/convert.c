@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Loops without branches, which the compiler vectorises for each set. No function of the C library
- * rounds, because SSE2 has no instruction for it.
- */
+/* Loops without branches, which the compiler vectorises for each set. */
 #include "int8/convert.h"
 
 #ifdef __x86_64__
@@ -10,26 +7,8 @@
 #endif
 #include <string.h>
 
-#include "qmath.h"
-
-#define INLINE static inline __attribute__((always_inline))
-#define TO_INT 12582912.0f	/* 1.5 * 2^23: adding it rounds to integers, half to even */
-
-INLINE int32_t bits_of(float v)
-{
-	int32_t u;
-
-	memcpy(&u, &v, sizeof(u));
-	return u;
-}
-
-/* The clamp leaves numbers below 2^9 in magnitude. */
-INLINE uint8_t quantized(float v, float lo, float hi, int32_t zp)
-{
-	v = v > lo ? v : lo;
-	v = v < hi ? v : hi;
-	return (uint8_t)(bits_of(v + TO_INT) - bits_of(TO_INT) + zp);
-}
+#include "int8/round.h"
+#include "ref.h"
 
 /* Pixels [@i, @n). */
 INLINE void interleave_from(const uint8_t *x, int64_t pitch, int64_t i, int64_t n, uint8_t *y)
@@ -89,7 +68,7 @@ static __attribute__((target("avx2"))) void interleave3_avx2(const uint8_t *x, i
 		const float lo = (float)(q->lo - q->zp), hi = (float)(q->hi - q->zp), scale = q->scale; \
 		const int32_t zp = q->zp; \
 		for (int64_t i = 0; i < n; i++) \
-			y[i] = quantized(x[i] / scale, lo, hi, zp); \
+			y[i] = rvl_round_to_byte(x[i] / scale, lo, hi, zp); \
 	} \
 	static target void dequantize_u8_##set(const uint8_t *x, int64_t n, float scale, int32_t zp, \
 					       float *y) \
@@ -106,8 +85,20 @@ static __attribute__((target("avx2"))) void interleave3_avx2(const uint8_t *x, i
 	const struct rvl_i8_convert rvl_i8_convert_##set = { \
 		.quantize = quantize_##set, .dequantize_u8 = dequantize_u8_##set, \
 		.dequantize_s8 = dequantize_s8_##set, .interleave3 = interleave3_##set, \
+		.add = add_##set, .mul = mul_##set, \
 	};
 
+#ifdef __aarch64__
+#define add_base rvl_i8_add_neon
+#define mul_base rvl_i8_mul_neon
+#else
+#define add_base rvl_ref_qadd
+#define mul_base rvl_ref_qmul
+#endif
+#define add_avx2 rvl_i8_add_avx2
+#define mul_avx2 rvl_i8_mul_avx2
+#define add_avx512 rvl_i8_add_avx512
+#define mul_avx512 rvl_i8_mul_avx512
 SET(base, )
 #ifdef __x86_64__
 SET(avx2, __attribute__((target("avx2"))))

@@ -6,6 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct rvl_qbinary;
+
+/* A sum or product of @n elements; @ia and @ib, the steps of the operands, are 0 or 1. */
+typedef void rvl_i8_binary_fn(const struct rvl_qbinary *p, int64_t n, const void *a, int64_t ia,
+			      const void *b, int64_t ib, void *y);
+
 /* y[i] = rvl_quantize(x[i], scale, zp, lo, hi), as bytes */
 struct rvl_i8_quantize {
 	float scale;
@@ -20,11 +26,17 @@ struct rvl_i8_convert {
 	void (*dequantize_s8)(const uint8_t *x, int64_t n, float scale, int32_t zp, float *y);
 	/* Pixels of three channels from planes that are @pitch bytes apart */
 	void (*interleave3)(const uint8_t *x, int64_t pitch, int64_t n, uint8_t *y);
+	/* As rvl_ref_qadd() and rvl_ref_qmul() */
+	rvl_i8_binary_fn *add, *mul;
 };
 
 extern const struct rvl_i8_convert rvl_i8_convert_base;
 #ifdef __x86_64__
+extern rvl_i8_binary_fn rvl_i8_add_avx2, rvl_i8_mul_avx2, rvl_i8_add_avx512, rvl_i8_mul_avx512;
 extern const struct rvl_i8_convert rvl_i8_convert_avx2, rvl_i8_convert_avx512;
+#endif
+#ifdef __aarch64__
+extern rvl_i8_binary_fn rvl_i8_add_neon, rvl_i8_mul_neon;
 #endif
 
 /** y[i] = table[x[i]]; @y may be @x */

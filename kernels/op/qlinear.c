@@ -115,7 +115,8 @@ static int run_binary(struct rvl_call *c, bool mul)
 	}
 	p = binary_params(c, a, b);
 	if (rvl_count(&c->out[0]))
-		rvl_qbinary_run(&p, mul, false, &bc, c->in[a].data, c->in[b].data, c->out[0].data);
+		rvl_qbinary_run(&p, mul, false, &bc, c->in[a].data, c->in[b].data, c->out[0].data,
+				c->pool);
 	return rc;
 }
 

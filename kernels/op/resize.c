@@ -473,25 +473,37 @@ static int64_t most_taps(const struct rvl_call *c)
 	return most;
 }
 
-/* Two buffers, of which a pass reads one and writes the other, and the table of its axis. */
-static int64_t scratch_resize(const struct rvl_call *c)
+static int64_t aligned(int64_t bytes)
 {
-	int64_t n = most_elements(c);
-
-	return n < 0 ? INT64_MAX : (2 * n + 2 * most_taps(c)) * 8;
+	return (bytes + 63) / 64 * 64;
 }
 
-static struct table empty_table(const struct rvl_call *c)
+/* Bytes of an element between two passes. */
+static int64_t element_size(const struct rvl_call *c)
 {
-	int64_t *at = (int64_t *)c->scratch + 2 * most_elements(c);
+	bool nearest = !strcmp(rvl_attr_string(c, "mode"), "nearest");
 
-	return (struct table) { .at = at, .weight = (double *)(at + most_taps(c)) };
+	return nearest ? (int64_t)rvl_type_size(c->in[0].type) : (int64_t)sizeof(float);
+}
+
+/* Bytes of the two buffers, of which a pass reads one and writes the other. */
+static int64_t buffer_bytes(const struct rvl_call *c)
+{
+	return 2 * aligned(most_elements(c) * element_size(c));
+}
+
+static struct table table_at(void *memory, int64_t most)
+{
+	int64_t *at = memory;
+
+	return (struct table) { .at = at, .weight = (double *)(at + most) };
 }
 
 /* Runs a pass along axis @d from @x, whose axes before @d have their new sizes. */
 static int run_pass(const struct resize *r, int d, const void *x, void *y, enum rvl_type type)
 {
-	struct pass p = { .a = &r->axis[d], .t = empty_table(r->c), .x = x, .y = y, .inner = 1,
+	struct pass p = { .a = &r->axis[d], .t = table_at((char *)r->c->scratch + buffer_bytes(r->c), most_taps(r->c)),
+			  .x = x, .y = y, .inner = 1,
 			  .size = rvl_type_size(type) };
 	const float outside = (float)r->outside;
 	int64_t outer = 1;
@@ -593,14 +605,71 @@ static void blend_rows(void *arg, int64_t first, int64_t past)
 	}
 }
 
+/*
+ * With adjacent columns, the elements under a row of results are first copied side by side. Two rows
+ * of the input are kept, by the last bit of their index, because adjacent rows of results share them.
+ */
+#define PART 256	/* columns of results that are computed together */
+
+struct under {
+	int64_t row[2];		/* of all planes; -1: none */
+	float left[2][PART], right[2][PART];
+};
+
+static int copy_under(struct under *u, const struct blend *b, int64_t row, int64_t first, int64_t n)
+{
+	const float *x = b->x + row * b->columns->in;
+	int slot = (int)(row & 1);
+
+	if (u->row[slot] == row)
+		return slot;
+	u->row[slot] = row;
+	for (int64_t i = 0; i < n; i++) {
+		u->left[slot][i] = x[b->column[first + i].at[0]];
+		u->right[slot][i] = x[b->column[first + i].at[1]];
+	}
+	return slot;
+}
+
+/* Columns [@c0, @c0 + @n) of the results' rows [first, past). */
+static void blend_part(const struct blend *b, int64_t c0, int64_t n, int64_t first, int64_t past)
+{
+	struct under u = { .row = { -1, -1 } };
+	float left[PART], right[PART];
+
+	for (int64_t i = 0; i < n; i++) {
+		left[i] = b->column[c0 + i].weight[0];
+		right[i] = b->column[c0 + i].weight[1];
+	}
+	for (int64_t k = first; k < past; k++) {
+		const struct pair *r = &b->row[k % b->rows->out];
+		int64_t plane = k / b->rows->out * b->rows->in;
+		int top = copy_under(&u, b, plane + r->at[0], c0, n);
+		int bottom = copy_under(&u, b, plane + r->at[1], c0, n);
+		const float *tl = u.left[top], *tr = u.right[top], *bl = u.left[bottom], *br = u.right[bottom];
+		float *y = b->y + k * b->columns->out + c0;
+
+		for (int64_t i = 0; i < n; i++)
+			y[i] = left[i] * r->weight[0] * tl[i] + right[i] * r->weight[0] * tr[i] +
+			       left[i] * r->weight[1] * bl[i] + right[i] * r->weight[1] * br[i];
+	}
+}
+
+static void blend_columns(void *arg, int64_t first, int64_t past)
+{
+	const struct blend *b = arg;
+
+	for (int64_t c = 0, n; c < b->columns->out; c += n) {
+		n = b->columns->out - c < PART ? b->columns->out - c : PART;
+		blend_part(b, c, n, first, past);
+	}
+}
+
 /* The first of two adjacent axes, if these are the only ones that change; otherwise -1. */
-static int axes_to_blend(const struct resize *r)
+static int two_axes(const struct resize *r)
 {
 	int first = 0, last = r->rank - 1;
 
-	if ((strcmp(r->mode, "linear") && strcmp(r->mode, "bilinear")) || r->antialias || r->exclude ||
-	    r->crop)
-		return -1;
 	while (first < r->rank && !changes(r, &r->axis[first]))
 		first++;
 	while (last > first && !changes(r, &r->axis[last]))
@@ -609,9 +678,17 @@ static int axes_to_blend(const struct resize *r)
 		       first : -1;
 }
 
-static void run_blend(const struct resize *r, int d, const float *x, float *y)
+static int axes_to_blend(const struct resize *r)
 {
-	struct pair *pairs = (struct pair *)((int64_t *)r->c->scratch + 2 * most_elements(r->c));
+	bool linear = !strcmp(r->mode, "linear") || !strcmp(r->mode, "bilinear");
+
+	return linear && !r->antialias && !r->exclude && !r->crop ? two_axes(r) : -1;
+}
+
+/* @memory: for the pairs of both axes. */
+static void run_blend(const struct resize *r, int d, void *memory, const float *x, float *y)
+{
+	struct pair *pairs = memory;
 	struct blend b = { .rows = &r->axis[d], .columns = &r->axis[d + 1], .row = pairs,
 			   .column = pairs + r->axis[d].out, .x = x, .y = y, .inner = 1 };
 	int64_t outer = 1;
@@ -622,7 +699,61 @@ static void run_blend(const struct resize *r, int d, const float *x, float *y)
 		outer *= r->axis[i].out;
 	for (int i = d + 2; i < r->rank; i++)
 		b.inner *= r->axis[i].in;
-	rvl_for_range(r->c, outer * b.rows->out, 1, blend_rows, &b);
+	rvl_for_range(r->c, outer * b.rows->out, 1, b.inner == 1 ? blend_columns : blend_rows, &b);
+}
+
+/* ---- two axes of single elements, the last ones ---- */
+
+static bool is_picked(const struct resize *r)
+{
+	return !strcmp(r->mode, "nearest") && !r->crop && r->rank > 1 && two_axes(r) == r->rank - 2;
+}
+
+/* @x is [outer, in rows, in columns], @y is [outer, rows, columns]; the columns are the last axis. */
+struct picked {
+	struct pass rows, columns;
+};
+
+static void pick_rows(void *arg, int64_t first, int64_t past)
+{
+	const struct picked *p = arg;
+	const struct axis *rows = p->rows.a, *columns = p->columns.a;
+	size_t size = p->columns.size, row = (size_t)columns->out * size;
+
+	for (int64_t n = first; n < past; n++) {
+		int64_t i = n % rows->out, at = p->rows.t.at[i];
+		char *y = p->columns.y + (size_t)n * row;
+
+		if (n > first && i && at == p->rows.t.at[i - 1])
+			memcpy(y, y - row, row);
+		else
+			pick(p->columns.x + (size_t)((n / rows->out * rows->in + at) * columns->in) * size,
+			     p->columns.t.at, columns->out, p->columns.factor, size, y);
+	}
+}
+
+/* The table of the columns takes the memory of weights. */
+static int run_picked(const struct resize *r, const void *x, void *y, enum rvl_type type)
+{
+	int d = r->rank - 2;
+	struct picked p = {
+		.rows = { .a = &r->axis[d], .t = table_at(r->c->scratch, most_taps(r->c)) },
+		.columns = { .a = &r->axis[d + 1], .x = x, .y = y, .size = rvl_type_size(type) },
+	};
+	int64_t outer = 1;
+	int rc;
+
+	p.columns.t.at = (int64_t *)(void *)p.rows.t.weight;
+	rc = make_table(r, p.rows.a, most_taps(r->c), &p.rows.t);
+	if (!rc)
+		rc = make_table(r, p.columns.a, most_taps(r->c), &p.columns.t);
+	if (rc)
+		return rc;
+	p.columns.factor = is_doubled(&p.columns) ? 2 : 1;
+	for (int i = 0; i < d; i++)
+		outer *= r->axis[i].out;
+	rvl_for_range(r->c, outer * p.rows.a->out, 1 + LINES / p.columns.a->out, pick_rows, &p);
+	return 0;
 }
 
 /* Integers are rounded, and kept within the range of their type. */
@@ -641,24 +772,42 @@ static void store(const struct rvl_value *y, const float *x)
 	}
 }
 
+/* Whether one pass from the input writes the result. Scratch memory then has its tables alone. */
+static bool is_one_pass(const struct resize *r)
+{
+	return is_picked(r) || (axes_to_blend(r) >= 0 && r->c->in[0].type == RVL_TYPE_F32);
+}
+
+static int run_one_pass(const struct resize *r)
+{
+	struct rvl_call *c = r->c;
+
+	if (is_picked(r))
+		return run_picked(r, c->in[0].data, c->out[0].data, c->in[0].type);
+	run_blend(r, axes_to_blend(r), r->c->scratch, c->in[0].data, c->out[0].data);
+	return 0;
+}
+
 static int run_passes(const struct resize *r)
 {
 	struct rvl_call *c = r->c;
 	bool nearest = !strcmp(r->mode, "nearest");
 	enum rvl_type type = nearest ? c->in[0].type : RVL_TYPE_F32;
-	char *buf[2] = { c->scratch, (char *)c->scratch + most_elements(c) * 8 };
+	char *buf[2] = { c->scratch, (char *)c->scratch + buffer_bytes(c) / 2 };
 	const void *x = c->in[0].data;
 	bool direct = nearest || type == c->in[0].type;	/* the last pass writes the result */
 	int rc = 0, next = 0, blended = axes_to_blend(r), last = -1;
 
 	if (!rvl_count(&c->out[0]))
 		return 0;
+	if (is_one_pass(r))
+		return run_one_pass(r);
 	if (type != c->in[0].type) {
 		rvl_convert(type, buf[1], c->in[0].type, x, rvl_count(&c->in[0]));
 		x = buf[1];
 	}
 	if (blended >= 0) {
-		run_blend(r, blended, x, (float *)buf[0]);
+		run_blend(r, blended, (char *)c->scratch + buffer_bytes(c), x, (float *)(void *)buf[0]);
 		x = buf[0];
 	}
 	for (int d = 0; d < r->rank && blended < 0; d++)
@@ -679,28 +828,6 @@ static int run_passes(const struct resize *r)
 	else if (!rc)
 		store(&c->out[0], x);
 	return rc;
-}
-
-static int infer_resize(struct rvl_call *c)
-{
-	struct resize r;
-	int64_t axes[RVL_MAX_RANK];
-	uint32_t n;
-	int rc = read_resize(c, &r, axes, &n);
-
-	return rc ? rc : set_shape(c, &r);
-}
-
-static int run_resize(struct rvl_call *c)
-{
-	struct resize r;
-	int64_t axes[RVL_MAX_RANK];
-	uint32_t n;
-	int rc = read_resize(c, &r, axes, &n);
-
-	if (!rc)
-		rc = read_roi(&r, axes, n);
-	return rc ? rc : run_passes(&r);
 }
 
 /* ---- Upsample, and Resize of opset 10: asymmetric coordinates ---- */
@@ -731,19 +858,52 @@ static int read_upsample(struct rvl_call *c, struct resize *r)
 	return rc;
 }
 
-static int infer_upsample(struct rvl_call *c)
+/* ---- all ---- */
+
+/* What decides the shape. @axes: those that are resized, of an opset from 11 on. */
+static int read_shape(struct rvl_call *c, struct resize *r, int64_t *axes, uint32_t *n)
+{
+	return c->def->since < 11 ? read_upsample(c, r) : read_resize(c, r, axes, n);
+}
+
+static int infer_resize(struct rvl_call *c)
 {
 	struct resize r;
-	int rc = read_upsample(c, &r);
+	int64_t axes[RVL_MAX_RANK];
+	uint32_t n;
+	int rc = read_shape(c, &r, axes, &n);
 
 	return rc ? rc : set_shape(c, &r);
 }
 
-static int run_upsample(struct rvl_call *c)
+/*
+ * The tables of an axis, or of both axes of one pass. Where the attributes, or scales that are known
+ * before the run, leave several passes possible, the buffers too.
+ */
+static int64_t scratch_resize(const struct rvl_call *c)
 {
+	struct rvl_call copy = *c;
+	int64_t tables = 2 * most_taps(c) * (int64_t)sizeof(int64_t);
+	int64_t axes[RVL_MAX_RANK];
 	struct resize r;
-	int rc = read_upsample(c, &r);
+	uint32_t n;
 
+	if (most_elements(c) < 0)
+		return INT64_MAX;
+	if (!read_shape(&copy, &r, axes, &n) && is_one_pass(&r))
+		return tables;
+	return buffer_bytes(c) + tables;
+}
+
+static int run_resize(struct rvl_call *c)
+{
+	int64_t axes[RVL_MAX_RANK];
+	struct resize r;
+	uint32_t n;
+	int rc = read_shape(c, &r, axes, &n);
+
+	if (!rc && r.crop)
+		rc = read_roi(&r, axes, n);
 	return rc ? rc : run_passes(&r);
 }
 
@@ -759,13 +919,12 @@ static int run_upsample(struct rvl_call *c)
 	RVL_INT("exclude_outside", 0)
 #define FLAGS RVL_OP_MOVES_IF_NEAREST | RVL_OP_BLENDS_IF_LINEAR
 #define KERNELS .flags = FLAGS, .infer = infer_resize, .run = run_resize, .scratch = scratch_resize
-#define OLD_KERNELS .flags = FLAGS, .infer = infer_upsample, .run = run_upsample, .scratch = scratch_resize
 #define MODE(list) RVL_STRING("mode", "nearest", list)
 
 const struct rvl_op_def rvl_ops_resize[] = {
 	{ .name = "Resize", .since = 10, .least_in = 2, .most_in = 2,
 	  .types = { RVL_T_ANY, RVL_T_FLOAT }, .attrs = RVL_ATTRS(MODE("nearest|linear")),
-	  OLD_KERNELS, .doc = "an image in another size" },
+	  KERNELS, .doc = "an image in another size" },
 	{ .name = "Resize", .since = 11, .least_in = 1, .most_in = 4,
 	  .types = { RVL_T_ANY, RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_INDEX },
 	  .attrs = RVL_ATTRS(RESIZE), KERNELS, .doc = "an image in another size" },
@@ -778,12 +937,12 @@ const struct rvl_op_def rvl_ops_resize[] = {
 	{ .name = "Upsample", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
 	  .attrs = RVL_ATTRS(MODE("nearest|bilinear"), { .name = "height_scale", .kind = RVL_ATTR_FLOAT, .required = true },
 			     { .name = "width_scale", .kind = RVL_ATTR_FLOAT, .required = true }),
-	  OLD_KERNELS, .doc = "a larger image" },
+	  KERNELS, .doc = "a larger image" },
 	{ .name = "Upsample", .since = 7, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
 	  .attrs = RVL_ATTRS(MODE("nearest|linear"), RVL_FLOATS("scales")),
-	  OLD_KERNELS, .doc = "a larger image" },
+	  KERNELS, .doc = "a larger image" },
 	{ .name = "Upsample", .since = 9, .until = 10, .least_in = 2, .most_in = 2,
 	  .types = { RVL_T_ANY, RVL_T_FLOAT }, .attrs = RVL_ATTRS(MODE("nearest|linear")),
-	  OLD_KERNELS, .doc = "a larger image" },
+	  KERNELS, .doc = "a larger image" },
 	RVL_OPS_END
 };

@@ -217,6 +217,34 @@ static void random_convert(struct product *p)
 		((float *)(void *)p->x.p)[i] = 0.125f * (float)((int)test_rnd(2000) - 1000);
 }
 
+/* Results of an axis of a pool, whose windows begin before the end of the image. */
+static int64_t pool_axis(struct rvl_attr *a, int i, int64_t n)
+{
+	int64_t out = test_axis(a, i, n, 5), most = (n + a->pad[i] - 1) / a->stride[i] + 1;
+
+	return out < most ? out : most;
+}
+
+/* Pools of images in NCHW. Rows may be longer than the strips in which they are computed. */
+static void random_pool(struct product *p)
+{
+	int64_t c = 1 + test_rnd(4), h = 1 + test_rnd(9), w = 1 + test_rnd(test_rnd(4) ? 40 : 2500);
+	enum rvl_type type = byte_type();
+	bool max = test_rnd(2);
+	int64_t oh, ow;
+
+	p->d.op = max ? RVL_OP_MAX_POOL : RVL_OP_Q_AVERAGE_POOL;
+	oh = pool_axis(&p->d.attr, 0, h);
+	ow = pool_axis(&p->d.attr, 1, w);
+	test_image(&p->d.in[0], type, 1, c, h, w);
+	test_image(&p->d.out[0], max ? type : byte_type(), 1, c, oh, ow);
+	complete(p, 1, 0);
+	p->d.n_in = 1;
+	p->d.attr.count_include_pad = test_rnd(2);
+	if (p->d.attr.q_hi < p->d.attr.q_lo)	/* which bound then holds is not defined */
+		p->d.attr.q_hi = p->d.attr.q_lo;
+}
+
 static void random_product(struct product *p)
 {
 	memset(p, 0, sizeof(*p));
@@ -225,6 +253,8 @@ static void random_product(struct product *p)
 		random_binary(p);
 	else if (!test_rnd(12))
 		random_convert(p);
+	else if (!test_rnd(12))
+		random_pool(p);
 	else if (test_rnd(4))
 		random_conv(p);
 	else
