@@ -34,6 +34,13 @@ $(eval $(call program,unit/test_int8,tests/unit/test_int8.c $(wildcard tests/int
 UNIT_TESTS += $(BUILD)/unit/test_int8
 $(eval $(call program,unit/test_float,tests/unit/test_float.c tests/float/shapes.c tests/kernels/guarded.c,kernels uapi,-lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_float
+$(eval $(call program,unit/test_binary_layers,tests/unit/test_binary_layers.c tests/binary/layers.c tests/kernels/guarded.c,kernels uapi,-Wl$(comma)--wrap=rvl_b_kernels -lm $(CHECK_LIBS)))
+UNIT_TESTS += $(BUILD)/unit/test_binary_layers
+
+# The same comparison of 10,000 layers.
+.PHONY: check-binary
+check-binary: $(BUILD)/unit/test_binary_layers
+	@RVL_BINARY_LAYERS=10000 $<
 $(eval $(call unit_test,split,kernels uapi,-lm))
 $(eval $(call unit_test,op_unary,kernels uapi,-lm))
 $(eval $(call unit_test,op_reduce,kernels uapi,-lm))

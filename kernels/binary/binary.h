@@ -8,6 +8,7 @@
 
 /* What BinaryConv computes from a sum. Arrays have one element for each output channel. */
 struct rvl_b_post {
+	bool clamped;
 	float lo, hi;			/* clamp of the sum */
 	const float *scale, *bias;	/* NULL: the bits are those of the sum */
 	const float *shortcut_scale;	/* NULL: no shortcut */
@@ -19,11 +20,63 @@ struct rvl_b_post {
 	int32_t q_lo, q_hi;		/* clamp of an integer result */
 };
 
+/* Sums of one pixel: @n channels from @m on, a multiple of the set's vectors. */
+struct rvl_b_tile {
+	int64_t m;
+	int n;
+	const int32_t *pop;	/* products that are -1; a sum is base - 2 * pop */
+	const int32_t *base;
+	const void *shortcut;	/* of channel m; the channels are adjacent */
+	void *y;
+	uint64_t *bits;		/* set to the bits of the channels */
+};
+
+/*
+ * Counts of different bits: pop[i * nr + j] of pixel i and channel j. A pixel has @runs runs of @run
+ * words, which begin @off words behind its pointer. Weights lie [word][nr]. All mr pointers are valid.
+ */
+struct rvl_b_call {
+	const uint64_t *const *x;
+	const int64_t *off;
+	int64_t runs, run;
+	const uint64_t *w;
+	int32_t *pop;
+};
+
+#define RVL_B_MR 8	/* most pixels and channels of a tile */
+#define RVL_B_NR 32
+
+/* The kernels of an instruction set. nr is a multiple of 8 that divides 64, and of the vectors of post(). */
+struct rvl_b_kernels {
+	const char *name;
+	int mr, nr;
+	void (*count)(const struct rvl_b_call *c);
+	void (*post)(const struct rvl_b_post *p, const struct rvl_b_tile *t);
+};
+
+extern const struct rvl_b_kernels rvl_b_scalar, rvl_b_avx2, rvl_b_avx512, rvl_b_vpopcnt, rvl_b_neon;
+
+/** Those of the instruction set in use. */
+const struct rvl_b_kernels *rvl_b_kernels(void);
+
+/* The image that the windows slide over: of one group, with its padding. */
+struct rvl_b_padded {
+	int64_t h, w, words;	/* words of a pixel */
+	bool copied;		/* it lies in the scratch memory; else it is the input */
+};
+
 struct rvl_b_conv {
 	struct rvl_b_post post;
 	int64_t words, group_words, out_words;	/* of a pixel, of a group's channels, of a pixel's result */
 	int32_t padding;		/* what a position of the padding counts as: 0, 1 or -1 */
 	struct rvl_pitch sp;		/* of the shortcut */
+	const struct rvl_b_kernels *kernels;
+	struct rvl_b_padded padded;
+	uint64_t *w;			/* [group][panel of nr channels][word][nr] */
+	int64_t panels;			/* of a group */
+	int64_t runs, run, *off;
+	int32_t *inside;		/* [RVL_B_NR]: the products of a sum, all equal */
+	int32_t *tap_sums;		/* [tap][M + nr]: sums of the weights, where the padding is 0 */
 };
 
 /** Element @at of an integer tensor. */
@@ -39,6 +92,11 @@ bool rvl_b_is_vector(const struct rvl_kernel_desc *d, uint32_t i, enum rvl_type 
 bool rvl_b_image_shape(const struct rvl_shape *s, int64_t nchw[4]);
 /** Its pitches. */
 struct rvl_pitch rvl_b_pitch(const struct rvl_kernel_arg *a);
+
+/** Packs the weights and chooses the kernels for rvl_b_conv_fast(). */
+int rvl_b_conv_pack(struct rvl_kernel *k);
+int rvl_b_conv_fast(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		    void *scratch, const struct rvl_pool *pool);
 
 /** The scalar reference of BinaryConv. */
 int rvl_b_conv_ref(const struct rvl_kernel *k, const void *const *in, void *const *out,

@@ -75,7 +75,7 @@ static int make_floats(struct rvl_kernel *k, uint32_t i, int64_t row, float unit
 {
 	const struct rvl_kernel_arg *a = input(&k->d, i);
 	const float *from = a ? (const float *)a->data + row * k->g.m : NULL;
-	float *to = rvl_kernel_mem(k, rvl_b_words(k->g.m) * 64, sizeof(*to));
+	float *to = rvl_kernel_mem(k, k->g.m + RVL_B_NR, sizeof(*to));
 
 	if (!to)
 		return -ENOMEM;
@@ -121,7 +121,7 @@ static int make_thresholds(struct rvl_kernel *k, struct rvl_b_post *p, char *why
 		return 0;
 	if (!rvl_b_is_vector(d, RVL_B_THRESHOLD, want, k->g.m))
 		return rvl_why(why, "the thresholds are not one constant for each channel");
-	to = rvl_kernel_mem(k, rvl_b_words(k->g.m) * 64, sizeof(*to));
+	to = rvl_kernel_mem(k, k->g.m + RVL_B_NR, sizeof(*to));
 	if (!to)
 		return -ENOMEM;
 	for (int64_t m = 0; m < k->g.m; m++)
@@ -226,6 +226,7 @@ static int make_post(struct rvl_kernel *k, struct rvl_b_post *p, char *why)
 	p->hi = d->attr.f_hi;
 	if (!(p->lo <= p->hi))
 		return rvl_why(why, "the clamp of the sums is empty");
+	p->clamped = !rvl_is_unclamped(&d->attr);
 	p->y = d->out[0].type;
 	rc = is_bits(&d->out[0]) ? no_values(d, why) : make_values(k, p, why);
 	return rc ? rc : make_thresholds(k, p, why);
@@ -259,7 +260,6 @@ int rvl_setup_b_conv(struct rvl_kernel *k, bool reference, char *why)
 	struct rvl_b_conv *b = rvl_kernel_mem(k, 1, sizeof(*b));
 	int rc;
 
-	(void)reference;
 	k->bin = b;
 	if (!b)
 		return -ENOMEM;
@@ -274,6 +274,9 @@ int rvl_setup_b_conv(struct rvl_kernel *k, bool reference, char *why)
 	b->padding = k->d.attr.count_include_pad;
 	if (!is_bits(&k->d.out[0]))
 		k->g.yp = rvl_b_pitch(&k->d.out[0]);
-	k->run = rvl_b_conv_ref;
-	return 0;
+	k->run = reference ? rvl_b_conv_ref : rvl_b_conv_fast;
+	rc = reference ? 0 : rvl_b_conv_pack(k);
+	if (rc == -E2BIG)
+		rvl_why(why, "a padded image of more than %lld MiB", (long long)(RVL_MAX_SCRATCH >> 20));
+	return rc;
 }

@@ -132,6 +132,12 @@ static void backwards(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), 
 void test_run(const struct rvl_kernel_desc *d, bool reference, const void *const *in,
 	      const struct test_guarded *y, uint32_t threads)
 {
+	test_run_outputs(d, reference, in, (void *[]) { y->p }, threads);
+}
+
+void test_run_outputs(const struct rvl_kernel_desc *d, bool reference, const void *const *in,
+		      void *const *out, uint32_t threads)
+{
 	struct sharing s;
 	const struct rvl_pool pool = { .parallel = backwards, .threads = threads, .ctx = &s };
 	char why[RVL_WHY_MAX] = "";
@@ -146,7 +152,7 @@ void test_run(const struct rvl_kernel_desc *d, bool reference, const void *const
 	s.after = s.before + s.scratch.size;
 	if (!s.written)
 		test_die("no memory");
-	rc = rvl_kernel_run(k, in, (void *[]) { y->p }, s.scratch.p, threads ? &pool : NULL);
+	rc = rvl_kernel_run(k, in, out, s.scratch.p, threads ? &pool : NULL);
 	if (rc)
 		test_die("the kernel does not run");
 	test_drop(&s.scratch);

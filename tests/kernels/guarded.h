@@ -35,6 +35,10 @@ int64_t test_axis(struct rvl_attr *a, int i, int64_t n, uint32_t most);
 void test_run(const struct rvl_kernel_desc *d, bool reference, const void *const *in,
 	      const struct test_guarded *y, uint32_t threads);
 
+/** The same with several results. */
+void test_run_outputs(const struct rvl_kernel_desc *d, bool reference, const void *const *in,
+		      void *const *out, uint32_t threads);
+
 /** Forces each instruction set of this processor. The first with which @differs is true, or NULL. */
 const char *test_each_set(bool (*differs)(void *arg), void *arg);
 

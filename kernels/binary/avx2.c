@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Binary tiles of AVX2: 4 pixels by 8 channels, the ones of a byte by two look-ups of its halves. Counts
+ * of bytes reach at most 8 for each word, so that 31 words fit a byte.
+ */
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#include "binary/binary.h"
+
+#define TARGET __attribute__((target("avx2,fma")))
+#define INLINE2 static inline __attribute__((always_inline)) TARGET
+
+enum { MR = 4, NR = 8, VECTORS = 2, MOST = 31 };
+
+struct sums {
+	__m256i wide[MR][VECTORS];	/* 64-bit lanes */
+	__m256i bytes[MR][VECTORS];
+};
+
+INLINE2 __m256i ones(__m256i v, __m256i table, __m256i low)
+{
+	__m256i a = _mm256_shuffle_epi8(table, _mm256_and_si256(v, low));
+	__m256i b = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi64(v, 4), low));
+
+	return _mm256_add_epi8(a, b);
+}
+
+INLINE2 void widen(struct sums *s)
+{
+	for (int i = 0; i < MR; i++)
+		for (int j = 0; j < VECTORS; j++) {
+			__m256i sad = _mm256_sad_epu8(s->bytes[i][j], _mm256_setzero_si256());
+
+			s->wide[i][j] = _mm256_add_epi64(s->wide[i][j], sad);
+			s->bytes[i][j] = _mm256_setzero_si256();
+		}
+}
+
+/* At most MOST words, which lie together. */
+TARGET static const uint64_t *add_words(struct sums *s, const uint64_t *const *x, int64_t at, int64_t n,
+					const uint64_t *w)
+{
+	const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
+					       0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+	const __m256i low = _mm256_set1_epi8(15);
+	__m256i b[MR][VECTORS];
+
+	for (int i = 0; i < MR; i++)
+		for (int j = 0; j < VECTORS; j++)
+			b[i][j] = _mm256_setzero_si256();
+	for (int64_t k = at; k < at + n; k++, w += NR) {
+		__m256i w0 = _mm256_loadu_si256((const __m256i *)w);
+		__m256i w1 = _mm256_loadu_si256((const __m256i *)(w + 4));
+
+#pragma GCC unroll 4
+		for (int i = 0; i < MR; i++) {
+			__m256i v = _mm256_set1_epi64x((long long)x[i][k]);
+
+			b[i][0] = _mm256_add_epi8(b[i][0], ones(_mm256_xor_si256(v, w0), table, low));
+			b[i][1] = _mm256_add_epi8(b[i][1], ones(_mm256_xor_si256(v, w1), table, low));
+		}
+	}
+	for (int i = 0; i < MR; i++)
+		for (int j = 0; j < VECTORS; j++)
+			s->bytes[i][j] = b[i][j];
+	widen(s);
+	return w;
+}
+
+TARGET static void count(const struct rvl_b_call *c)
+{
+	const uint64_t *w = c->w;
+	struct sums s;
+	int64_t lane[4];
+
+	for (int i = 0; i < MR; i++)
+		for (int j = 0; j < VECTORS; j++)
+			s.wide[i][j] = s.bytes[i][j] = _mm256_setzero_si256();
+	for (int64_t r = 0; r < c->runs; r++)
+		for (int64_t i = 0; i < c->run; i += MOST)
+			w = add_words(&s, c->x, c->off[r] + i, c->run - i < MOST ? c->run - i : MOST, w);
+	for (int i = 0; i < MR; i++)
+		for (int j = 0; j < VECTORS; j++) {
+			_mm256_storeu_si256((__m256i *)lane, s.wide[i][j]);
+			for (int l = 0; l < 4; l++)
+				c->pop[i * NR + j * 4 + l] = (int32_t)lane[l];
+		}
+}
+
+#define POST post
+#define LANES 8
+#define FMA(a, b, c) ((post_f)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#define RINT(v) ((post_f)_mm256_round_ps((__m256)(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define MAX(v, l) ((post_f)_mm256_max_ps((__m256)(v), (__m256)(l)))
+#define MIN(v, h) ((post_f)_mm256_min_ps((__m256)(v), (__m256)(h)))
+#define BELOW_0(u, a) ((post_f)_mm256_blendv_ps((__m256)(u), (__m256)(a), \
+	_mm256_cmp_ps((__m256)(u), _mm256_setzero_ps(), _CMP_LT_OQ)))
+#define REACH_F(u, t) \
+	((uint32_t)_mm256_movemask_ps(_mm256_cmp_ps((__m256)(u), (__m256)(t), _CMP_GE_OQ)))
+#define REACH_I(q, t) \
+	(~(uint32_t)_mm256_movemask_ps((__m256)_mm256_cmpgt_epi32((__m256i)(t), (__m256i)(q))) & 255)
+#include "binary/post.h"
+
+const struct rvl_b_kernels rvl_b_avx2 = { "avx2", MR, NR, count, post };
+#endif

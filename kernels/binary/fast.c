@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * BinaryConv by tiles: windows of a few pixels against a panel of channels. A sum is the number of
+ * products minus twice the number of different bits. The image is copied where it is padded or has
+ * groups. Where the padding contributes nothing, its bits are 0, and what they would contribute is
+ * taken off by the sums of the weights of each tap.
+ */
+#include <string.h>
+
+#include "binary/binary.h"
+
+struct fast_run {
+	const struct rvl_kernel *k;
+	const uint64_t *x;	/* input */
+	uint64_t *image;	/* padded, [n][group][h][w][words], or NULL */
+	const char *shortcut;
+	char *y;
+	uint8_t *bits;
+};
+
+/* ---- preparation ---- */
+
+static int64_t reach(const struct rvl_conv_geom *g, int i, int64_t out)
+{
+	return (out - 1) * g->s[i] + (g->k[i] - 1) * g->d[i] + 1;
+}
+
+static void pack_weights(const struct rvl_kernel *k, struct rvl_b_conv *b)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	const uint64_t *w = k->d.in[RVL_B_W].data;
+	int64_t words = g->k[0] * g->k[1] * b->group_words, mg = g->m / g->group;
+	int nr = b->kernels->nr;
+
+	for (int64_t m = 0; m < g->m; m++) {
+		uint64_t *to = b->w + (m / mg * b->panels + m % mg / nr) * words * nr + m % mg % nr;
+
+		for (int64_t i = 0; i < words; i++)
+			to[i * nr] = w[m * words + i];
+	}
+}
+
+/* The sum of the weights of a tap: channels minus twice the zeros. */
+static int32_t tap_sum(const uint64_t *w, int64_t channels)
+{
+	int32_t sum = 0;
+
+	for (int64_t c = 0; c < channels; c++)
+		sum += w[c / 64] >> c % 64 & 1 ? 1 : -1;
+	return sum;
+}
+
+static void sum_taps(const struct rvl_kernel *k, struct rvl_b_conv *b)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	const uint64_t *w = k->d.in[RVL_B_W].data;
+	int64_t taps = g->k[0] * g->k[1], row = g->m + RVL_B_NR;
+
+	for (int64_t m = 0; m < g->m; m++)
+		for (int64_t t = 0; t < taps; t++)
+			b->tap_sums[t * row + m] = tap_sum(w + (m * taps + t) * b->group_words,
+							   g->c / g->group);
+}
+
+/* Taps that are adjacent in a row of the image form one run. */
+static void make_runs(const struct rvl_conv_geom *g, struct rvl_b_conv *b)
+{
+	bool joined = g->d[1] == 1;
+
+	b->run = joined ? g->k[1] * b->group_words : b->group_words;
+	for (int64_t r = 0; r < b->runs; r++) {
+		int64_t ky = joined ? r : r / g->k[1], kx = joined ? 0 : r % g->k[1];
+
+		b->off[r] = (ky * g->d[0] * b->padded.w + kx * g->d[1]) * b->group_words;
+	}
+}
+
+static void make_padded(const struct rvl_conv_geom *g, struct rvl_b_conv *b)
+{
+	int64_t h = reach(g, 0, g->oh), w = reach(g, 1, g->ow);
+	bool inside = !g->pad[0] && !g->pad[1] && h <= g->h && w <= g->w;
+
+	b->padded = (struct rvl_b_padded) { .h = h, .w = w, .copied = !inside || g->group > 1 };
+	if (!b->padded.copied) {
+		b->padded.h = g->h;
+		b->padded.w = g->w;
+	}
+	b->padded.words = b->padded.h * b->padded.w * b->group_words;
+}
+
+int rvl_b_conv_pack(struct rvl_kernel *k)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	struct rvl_b_conv *b = k->bin;
+	int64_t taps = g->k[0] * g->k[1], bytes;
+
+	b->kernels = rvl_b_kernels();
+	b->panels = (g->m / g->group + b->kernels->nr - 1) / b->kernels->nr;
+	b->runs = g->d[1] == 1 ? g->k[0] : taps;
+	make_padded(g, b);
+	if (__builtin_mul_overflow(b->padded.words, g->n * g->group * 8, &bytes) || bytes > RVL_MAX_SCRATCH)
+		return -E2BIG;
+	b->w = rvl_kernel_mem(k, g->group * b->panels * b->kernels->nr * taps * b->group_words, 8);
+	b->off = rvl_kernel_mem(k, b->runs, sizeof(*b->off));
+	b->inside = rvl_kernel_mem(k, RVL_B_NR, sizeof(*b->inside));
+	b->tap_sums = rvl_kernel_mem(k, b->padding ? 0 : taps * (g->m + RVL_B_NR), sizeof(*b->tap_sums));
+	if (!b->w || !b->off || !b->inside || !b->tap_sums)
+		return -ENOMEM;
+	for (int i = 0; i < RVL_B_NR; i++)
+		b->inside[i] = (int32_t)(taps * (g->c / g->group));
+	pack_weights(k, b);
+	if (!b->padding)
+		sum_taps(k, b);
+	make_runs(g, b);
+	k->scratch = b->padded.copied ? (size_t)bytes : 0;
+	return 0;
+}
+
+/* ---- the padded image ---- */
+
+/* @n words of bits from bit @first of @x on, of @channels bits. */
+static void cut_bits(const uint64_t *x, int64_t first, int64_t channels, uint64_t *y)
+{
+	int shift = (int)(first % 64);
+
+	x += first / 64;
+	for (int64_t c = 0; c < channels; c += 64, x++) {
+		int64_t left = channels - c;
+		uint64_t v = *x >> shift;
+
+		if (shift && left > 64 - shift)
+			v |= x[1] << (64 - shift);
+		*y++ = left < 64 ? v & ((1ull << left) - 1) : v;
+	}
+}
+
+static void fill_padding(uint64_t *y, int64_t pixels, int64_t channels, bool ones)
+{
+	for (int64_t i = 0; i < pixels; i++)
+		for (int64_t c = 0; c < channels; c += 64) {
+			uint64_t mask = channels - c < 64 ? (1ull << (channels - c)) - 1 : ~0ull;
+
+			*y++ = ones ? mask : 0;
+		}
+}
+
+/* One row of the image of one group. */
+static void copy_row(const struct fast_run *r, int64_t n, int64_t group, int64_t row, uint64_t *y)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	const struct rvl_b_conv *b = r->k->bin;
+	int64_t channels = g->c / g->group, iy = row - g->pad[0];
+	int64_t left = g->pad[1] < b->padded.w ? g->pad[1] : b->padded.w;
+	int64_t most = b->padded.w - left, pixels = g->w < most ? g->w : most;
+	const uint64_t *x = r->x + (n * g->h + iy) * g->w * b->words;
+
+	if (iy < 0 || iy >= g->h) {
+		fill_padding(y, b->padded.w, channels, b->padding > 0);
+		return;
+	}
+	fill_padding(y, left, channels, b->padding > 0);
+	y += left * b->group_words;
+	if (g->group == 1)
+		memcpy(y, x, (size_t)(pixels * b->words) * sizeof(*y));
+	for (int64_t i = 0; g->group > 1 && i < pixels; i++)
+		cut_bits(x + i * b->words, group * channels, channels, y + i * b->group_words);
+	fill_padding(y + pixels * b->group_words, b->padded.w - left - pixels, channels, b->padding > 0);
+}
+
+static void copy_rows(void *arg, int64_t first, int64_t past)
+{
+	const struct fast_run *r = arg;
+	const struct rvl_b_padded *p = &r->k->bin->padded;
+	int64_t groups = r->k->g.group;
+
+	for (int64_t i = first; i < past; i++)
+		copy_row(r, i / p->h / groups, i / p->h % groups, i % p->h,
+			 r->image + i * p->w * r->k->bin->group_words);
+}
+
+/* ---- tiles ---- */
+
+/* Pixels of the result, a panel of channels, and where they lie. */
+struct tile {
+	int64_t group, panel;
+	int64_t first;		/* pixel, of all images */
+	int rows;
+};
+
+struct place {
+	int64_t n, y, x;
+};
+
+static struct place place_of(const struct rvl_conv_geom *g, int64_t pixel)
+{
+	return (struct place) { pixel / (g->oh * g->ow), pixel / g->ow % g->oh, pixel % g->ow };
+}
+
+static const uint64_t *window(const struct fast_run *r, int64_t group, struct place p)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	const struct rvl_b_conv *b = r->k->bin;
+	int64_t at = ((p.n * g->group + group) * b->padded.h + p.y * g->s[0]) * b->padded.w + p.x * g->s[1];
+
+	return (r->image ? r->image : r->x) + at * b->group_words;
+}
+
+/* What a sum without different bits is, in each channel: less the weights of taps in the padding. */
+static const int32_t *base_of(const struct rvl_kernel *k, struct place p, int64_t m, int32_t *own)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	const struct rvl_b_conv *b = k->bin;
+	int64_t y = p.y * g->s[0] - g->pad[0], x = p.x * g->s[1] - g->pad[1];
+	int64_t row = g->m + RVL_B_NR;
+
+	if (b->padding || (y >= 0 && x >= 0 && y + (g->k[0] - 1) * g->d[0] < g->h &&
+			   x + (g->k[1] - 1) * g->d[1] < g->w))
+		return b->inside;
+	memcpy(own, b->inside, RVL_B_NR * sizeof(*own));
+	for (int64_t t = 0; t < g->k[0] * g->k[1]; t++) {
+		int64_t iy = y + t / g->k[1] * g->d[0], ix = x + t % g->k[1] * g->d[1];
+		const int32_t *sum = b->tap_sums + t * row + m;
+
+		if (iy < 0 || iy >= g->h || ix < 0 || ix >= g->w)
+			for (int j = 0; j < RVL_B_NR; j++)
+				own[j] += sum[j];
+	}
+	return own;
+}
+
+/* Copies @n elements of @size bytes; @from and @to: bytes between them. */
+static void spread(const char *x, int64_t from, char *y, int64_t to, int n, size_t size)
+{
+	for (int i = 0; i < n; i++)
+		memcpy(y + i * to, x + i * from, size);
+}
+
+/* @n bits of channels from @m on, of a pixel. @last: the rest of the word is 0. */
+static void put_bits(uint8_t *pixel, int64_t m, int n, bool last, uint64_t bits)
+{
+	uint8_t *p = pixel + m / 8;
+	uint64_t v = n < 64 ? bits & ((1ull << n) - 1) : bits;
+	int at = (int)(m % 8), bytes = (at + n + 7) / 8;
+
+	if (at)
+		v = v << at | (*p & ((1u << at) - 1));
+	memcpy(p, &v, (size_t)bytes);
+	for (int64_t i = m / 8 + bytes; last && i % 8; i++)
+		pixel[i] = 0;
+}
+
+/* The results of one pixel: in place if they are dense and fill the panel, else by way of memory of a panel. */
+static void finish(const struct fast_run *r, const struct tile *t, struct place p, const int32_t *pop)
+{
+	const struct rvl_kernel *k = r->k;
+	const struct rvl_b_conv *b = k->bin;
+	const struct rvl_pitch *yp = &k->g.yp, *sp = &b->sp;
+	int64_t mg = k->g.m / k->g.group, m = t->group * mg + t->panel * b->kernels->nr;
+	int nr = b->kernels->nr, n = mg - t->panel * nr < nr ? (int)(mg - t->panel * nr) : nr;
+	_Alignas(64) char y[RVL_B_NR * 4], shortcut[RVL_B_NR * 4] = { 0 };
+	int32_t own[RVL_B_NR];
+	int64_t ys = (int64_t)rvl_type_size(b->post.y), ss = (int64_t)rvl_type_size(b->post.shortcut);
+	char *to = r->y ? r->y + (p.n * yp->n + m * yp->c + p.y * yp->y + p.x * yp->x) * ys : NULL;
+	const char *from = r->shortcut ? r->shortcut + (p.n * sp->n + m * sp->c + p.y * sp->y + p.x * sp->x) * ss : NULL;
+	bool dense = n == nr && yp->c == 1, whole = n == nr && sp->c == 1;
+	uint64_t bits = 0;
+	struct rvl_b_tile tile = {
+		.m = m, .n = nr, .pop = pop, .base = base_of(k, p, m, own),
+		.shortcut = whole ? from : shortcut, .y = dense ? to : y, .bits = &bits,
+	};
+
+	if (from && !whole)
+		spread(from, sp->c * ss, shortcut, ss, n, (size_t)ss);
+	b->kernels->post(&b->post, &tile);
+	if (to && !dense)
+		spread(y, ys, to, yp->c * ys, n, (size_t)ys);
+	if (r->bits)
+		put_bits(r->bits + ((p.n * k->g.oh + p.y) * k->g.ow + p.x) * b->out_words * 8, m, n,
+			       m + n == k->g.m, bits);
+}
+
+static void run_tile(const struct fast_run *r, const struct tile *t)
+{
+	const struct rvl_b_conv *b = r->k->bin;
+	const struct rvl_b_kernels *ks = b->kernels;
+	_Alignas(64) int32_t pop[RVL_B_MR * RVL_B_NR];
+	const uint64_t *x[RVL_B_MR];
+	struct place p[RVL_B_MR];
+	struct rvl_b_call c = {
+		.x = x, .off = b->off, .runs = b->runs, .run = b->run, .pop = pop,
+		.w = b->w + (t->group * b->panels + t->panel) * b->runs * b->run * ks->nr,
+	};
+
+	for (int i = 0; i < ks->mr; i++) {
+		p[i] = i < t->rows ? place_of(&r->k->g, t->first + i) : p[0];
+		x[i] = window(r, t->group, p[i]);
+	}
+	ks->count(&c);
+	for (int i = 0; i < t->rows; i++)
+		finish(r, t, p[i], pop + i * ks->nr);
+}
+
+/* Pixels [first, past), of which each panel is computed in turn, so that its weights stay in the cache. */
+static void run_pixels(void *arg, int64_t first, int64_t past)
+{
+	const struct fast_run *r = arg;
+	const struct rvl_b_conv *b = r->k->bin;
+	int mr = b->kernels->mr;
+
+	for (int64_t i = 0; i < r->k->g.group * b->panels; i++)
+		for (int64_t at = first; at < past; at += mr) {
+			struct tile t = {
+				.group = i / b->panels, .panel = i % b->panels, .first = at,
+				.rows = past - at < mr ? (int)(past - at) : mr,
+			};
+
+			run_tile(r, &t);
+		}
+}
+
+#define LEAST_PIXELS 24	/* that a thread takes */
+
+int rvl_b_conv_fast(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		    void *scratch, const struct rvl_pool *pool)
+{
+	const struct rvl_kernel_desc *d = &k->d;
+	const struct rvl_b_conv *b = k->bin;
+	bool values = d->out[0].type != RVL_TYPE_U64;
+	struct fast_run r = {
+		.k = k, .x = in[RVL_B_X], .image = b->padded.copied ? scratch : NULL,
+		.shortcut = d->n_in > RVL_B_SHORTCUT ? in[RVL_B_SHORTCUT] : NULL,
+		.y = values ? out[0] : NULL,
+		.bits = !values ? out[0] : d->n_out > 1 ? out[1] : NULL,
+	};
+
+	if (r.image)
+		rvl_parallel_range(pool, k->g.n * k->g.group * b->padded.h, 16, copy_rows, &r);
+	rvl_parallel_range(pool, k->g.n * k->g.oh * k->g.ow, LEAST_PIXELS, run_pixels, &r);
+	return 0;
+}
