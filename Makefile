@@ -11,7 +11,7 @@
 #   layout abi examples dts rrsc style rooms kernel-style pipeline security nspawn bounce service
 #   arm64-kernels attacks switch. scripts/vm-check.sh runs the stage vm.
 #
-#   Tests that make check does not run: check-int8 check-float check-ibtf check-cycles check-onnx-newest
+#   Tests that make check does not run: check-int8 check-float check-binary check-ibtf check-cycles check-onnx-newest
 #   check-microsoft check-compile check-large check-quantised check-quantised-operators check-graphs
 #   check-real check-headers check-render check-arm64 check-kexec check-debug fuzz fuzz-ioctl
 #   check-reconstruct check-repairs coverage mutants mutants-kmod.

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "binary/layers.h"
 #include "float/shapes.h"
 #include "int8/shapes.h"
 #include "rivulet_kernels.h"
@@ -27,9 +28,10 @@ int main(int argc, char **argv)
 	long shapes = argc > 1 ? strtol(argv[1], NULL, 10) : 2000, failed;
 	struct rvl_cpu_set set;
 
-	failed = compare("int8", int8_compare, shapes) + compare("float", float_compare, shapes);
+	failed = compare("int8", int8_compare, shapes) + compare("float", float_compare, shapes) +
+		 compare("binary", binary_compare, shapes);
 	for (unsigned int i = 0; rvl_cpu_set(i, &set); i++)
 		printf("%s %s\n", set.available ? "tried" : "not on this processor:", set.name);
-	printf("%ld passed, %ld failed\n", 2 * shapes - failed, failed);
+	printf("%ld passed, %ld failed\n", 3 * shapes - failed, failed);
 	return failed != 0;
 }
