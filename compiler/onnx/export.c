@@ -437,6 +437,30 @@ static void convert(struct export *e, const struct rvl_node *n)
 	message(e, &e->graph, GRAPH_NODE, &m);
 }
 
+/* The result of an If, whose branches have the same shape, is Where, which broadcasts the condition. */
+static void selection(struct export *e, const struct rvl_node *n)
+{
+	struct rvl_bytes m = { 0 };
+
+	if (n->in[0]->shape.rank > n->in[1]->shape.rank) {
+		if (!e->rc)
+			e->rc = rvl_fail(e->err, -EOPNOTSUPP, "node \"%s\" (If): its condition has more "
+					 "dimensions than its result, which Where would change", n->name);
+		return;
+	}
+	operands(e, &m, n);
+	text(e, &m, NODE_OUTPUT, n->out[0]->name);
+	text(e, &m, NODE_NAME, n->name);
+	text(e, &m, NODE_OP, "Where");
+	message(e, &e->graph, GRAPH_NODE, &m);
+}
+
+static bool is_own(const struct rvl_node *n, const char *name)
+{
+	return n->op == RVL_OP_GENERAL && n->def->domain && !strcmp(n->def->domain, "rivulet") &&
+	       (!name || !strcmp(n->def->name, name));
+}
+
 static bool in_opset(const struct export *e, const struct rvl_node *n)
 {
 	const struct rvl_op_def *d = n->def;
@@ -448,7 +472,9 @@ static bool in_opset(const struct export *e, const struct rvl_node *n)
 
 static void node(struct export *e, const struct rvl_node *n)
 {
-	if (n->op == RVL_OP_GENERAL && n->def->domain && !strcmp(n->def->domain, "rivulet"))
+	if (is_own(n, "Select"))
+		selection(e, n);
+	else if (is_own(n, NULL))
 		convert(e, n);
 	else if (in_opset(e, n))
 		plain_node(e, n);

@@ -40,6 +40,8 @@ static int prune(struct rvl_graph *g, const struct rivulet_compile_options *opt,
 	struct rvl_bytes b = { 0 };
 	int rc = rvl_shape_infer(g, err);
 
+	if (!rc) /* an If whose condition depends on the data is supported once it is expanded */
+		rc = rvl_graph_check_supported(g, err);
 	if (!rc && opt->quantise.n_examples)
 		rc = rvl_graph_clone(g, &dense, err);
 	if (!rc)
@@ -67,8 +69,6 @@ int rivulet_prune(const void *onnx, size_t size, const struct rivulet_compile_op
 	if (!(p->sparsity > 0 && p->sparsity < 100))
 		return rvl_fail(err, -EINVAL, "a sparsity is between 0 and 100 %%");
 	rc = rvl_read_model(onnx, size, opt, &g, err);
-	if (!rc)
-		rc = rvl_graph_check_supported(g, err);
 	if (!rc)
 		rc = prune(g, opt, p, out, report, err);
 	rvl_graph_free(g);

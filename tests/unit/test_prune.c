@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "chance.h"
+#include "graph/interp.h"
 #include "onnx/onnx.h"
+#include "pass/passes.h"
 #include "rivulet_compiler.h"
 #include "rivulet_snr.h"
 #include "suite.h"
@@ -186,6 +188,88 @@ START_TEST(a_pruned_model_stays_as_it_is)
 }
 END_TEST
 
+/* ---- an If whose condition depends on the data ---- */
+
+static void put(struct pb *g, unsigned int field, struct pb part)
+{
+	pb_msg(g, field, &part);
+}
+
+/* An attribute that is a graph with the node @op of q. */
+static void put_branch(struct pb *n, const char *name, const char *op)
+{
+	struct pb a = { .p = NULL }, g = { .p = NULL };
+
+	put(&g, 1, pb_node(op, "q", "r"));
+	put(&g, 12, pb_value("r", 1, (const int64_t[]) { 2, 4, -1 }));
+	pb_str(&a, 1, name);
+	put(&a, 6, g);
+	pb_int(&a, 20, 5);
+	put(n, 5, a);
+}
+
+/* y is the Neg or the Abs of two products with positive weights, by the sign of their sum. */
+static void make_if(void)
+{
+	static const float w[2][16] = { { 1, 2, 3, 4, 5, 6 }, { 1, 2, 3, 4, 1, 1, 2, 5, 9 } }, zero;
+	struct pb g = { .p = NULL }, n = pb_node("If", "cond", "y"), sum = pb_node("ReduceSum", "q", "s");
+
+	pb_attr_int(&sum, "keepdims", 0);
+	put_branch(&n, "then_branch", "Neg");
+	put_branch(&n, "else_branch", "Abs");
+	put(&g, 11, pb_value("x", 1, (const int64_t[]) { 2, 4, -1 }));
+	put(&g, 12, pb_value("y", 1, (const int64_t[]) { 2, 4, -1 }));
+	for (int i = 0; i < 2; i++)
+		put(&g, 5, pb_tensor(i ? "b" : "a", 1, (const int64_t[]) { 4, 4, -1 }, w[i], sizeof(w[i])));
+	put(&g, 5, pb_tensor("zero", 1, (const int64_t[]) { -1 }, &zero, sizeof(zero)));
+	put(&g, 1, pb_node("MatMul", "x a", "p"));
+	put(&g, 1, pb_node("MatMul", "p b", "q"));
+	put(&g, 1, sum);
+	put(&g, 1, pb_node("Greater", "s zero", "cond"));
+	put(&g, 1, n);
+	model = pb_model(&g, 8, 13);
+}
+
+/* The result of a model for an operand of eight times @x. */
+static void run_written(float x, float *y)
+{
+	float in[8] = { x, x, x, x, x, x, x, x };
+	struct rvl_graph *g = NULL;
+	struct rvl_interp *it;
+
+	ck_assert_msg(!rvl_onnx_load(out.data, out.size, NULL, &g, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_interp_new(g, false, &it, &err), "%s", err.msg);
+	ck_assert(!rvl_interp_set(it, 0, in, sizeof(in), &err));
+	ck_assert_msg(!rvl_interp_run(it, &err), "%s", err.msg);
+	memcpy(y, rvl_interp_data(it, g->outputs[0]), 8 * sizeof(*y));
+	rvl_interp_free(it);
+	rvl_graph_free(g);
+}
+
+/* It is supported once it is expanded. Of the branches, one is never positive and one never negative. */
+START_TEST(an_if_that_depends_on_the_data_is_kept)
+{
+	float up[8], down[8];
+
+	make_if();
+	ck_assert_msg(!rivulet_prune(model.p, model.n, &(const struct rivulet_compile_options) { 0 },
+				     &(const struct rivulet_prune) { 75, false }, &out, &report, &err),
+		      "%s", err.msg);
+	ck_assert_uint_eq(report.layers, 1);
+	run_written(1, up);
+	run_written(-1, down);
+	for (int i = 0; i < 8; i++) {
+		float least = fminf(up[i], down[i]), most = fmaxf(up[i], down[i]);
+
+		ck_assert_float_le(least, 0);
+		ck_assert_float_eq(most, -least);
+	}
+	ck_assert_float_ne(up[0], down[0]);
+	release();
+}
+END_TEST
+
 static const struct {
 	const char *text;
 	double sparsity;
@@ -216,6 +300,7 @@ int main(void)
 	tcase_add_test(t, a_broken_number_is_shared_among_the_runs);
 	tcase_add_test(t, all_layers_share_one_goal);
 	tcase_add_test(t, a_pruned_model_stays_as_it_is);
+	tcase_add_test(t, an_if_that_depends_on_the_data_is_kept);
 	tcase_add_loop_test(t, what_cannot_be_pruned_is_refused, 0, sizeof(refused) / sizeof(refused[0]));
 	return run_suite(s);
 }
