@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <math.h>
 #include <png.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 #include <zlib.h>
 
 #include "../../tool/data/built_file.h"
@@ -207,6 +209,78 @@ START_TEST(writing)
 }
 END_TEST
 
+/* Files of this process can have at most so many bytes; what exceeds them fails like a full disk. */
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit r;
+
+	ck_assert_ptr_ne(signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &r), 0);
+	r.rlim_cur = bytes;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &r), 0);
+}
+
+/* Proves that a file larger than the limit is refused. Without the limit again, so that checks can log. */
+static void exceeds(const char *path)
+{
+	static const char bytes[65536];
+	int r;
+
+	limit_files(4096);
+	r = rvl_write_file(path, bytes, sizeof(bytes));
+	limit_files(RLIM_INFINITY);
+	ck_assert_int_eq(r, RVL_EXIT_FAILED);
+	complained(path, "File too large");
+}
+
+static uint32_t files_in_dir(void)
+{
+	DIR *d = opendir(dir);
+	uint32_t n = 0;
+
+	ck_assert_ptr_nonnull(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
+}
+
+START_TEST(half_of_a_new_file_is_removed)
+{
+	exceeds(in_dir("f"));
+	ck_assert_uint_eq(files_in_dir(), 0);
+}
+END_TEST
+
+/* A model that is pruned in place must not be lost with the disk full. */
+START_TEST(a_failed_replacement_keeps_the_old_file)
+{
+	ck_assert_int_eq(rvl_write_file(in_dir("f"), "abc", 3), 0);
+	exceeds(in_dir("f"));
+	holds(in_dir("f"), "abc", 3);
+	ck_assert_uint_eq(files_in_dir(), 1);
+}
+END_TEST
+
+START_TEST(a_replaced_file_keeps_its_mode_and_links)
+{
+	struct stat before, after;
+
+	ck_assert_int_eq(rvl_write_file(in_dir("f"), "abc", 3), 0);
+	ck_assert_int_eq(chmod(in_dir("f"), 0640), 0);
+	ck_assert_int_eq(symlink("f", in_dir("s")), 0);
+	ck_assert_int_eq(rvl_write_file(in_dir("s"), "de", 2), 0);
+	holds(in_dir("f"), "de", 2);
+	ck_assert(!lstat(in_dir("s"), &after) && S_ISLNK(after.st_mode));
+	ck_assert(!stat(in_dir("f"), &before) && (before.st_mode & 07777) == 0640);
+	ck_assert_int_eq(link(in_dir("f"), in_dir("g")), 0);
+	ck_assert_int_eq(rvl_write_file(in_dir("f"), "second", 6), 0);
+	holds(in_dir("g"), "second", 6);
+	ck_assert(!stat(in_dir("g"), &after) && after.st_ino == before.st_ino);
+	ck_assert_uint_eq(files_in_dir(), 3);
+}
+END_TEST
+
 /* ---- .npy ---- */
 
 /* Proves that an array of this shape is written with this dict, and that data begin on 64 bytes. */
@@ -280,18 +354,6 @@ static void was_built(const char *path, char first)
 	char want[100] = { first };
 
 	holds(path, want, sizeof(want));
-}
-
-static uint32_t files_in_dir(void)
-{
-	DIR *d = opendir(dir);
-	uint32_t n = 0;
-
-	ck_assert_ptr_nonnull(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n - 2;
 }
 
 /* A built file is written to what its path names, and nothing else in the folder is touched. */
@@ -1093,6 +1155,9 @@ int main(void)
 	tcase_add_test(t, allocations);
 	tcase_add_test(t, reading);
 	tcase_add_test(t, writing);
+	tcase_add_test(t, half_of_a_new_file_is_removed);
+	tcase_add_test(t, a_failed_replacement_keeps_the_old_file);
+	tcase_add_test(t, a_replaced_file_keeps_its_mode_and_links);
 	tcase_add_test(t, large_files_are_mapped);
 	tcase_add_test(t, built_files);
 	tcase_add_test(t, built_file_sizes);

@@ -145,26 +145,6 @@ int rvl_read_file(const char *path, uint64_t max, struct rvl_blob *out)
 	return r;
 }
 
-int rvl_write_file(const char *path, const void *data, size_t size)
-{
-	FILE *f = fopen(path, "wbe");
-	struct stat st;
-	bool regular;
-
-	if (!f)
-		return rvl_tool_fail(RVL_EXIT_FAILED, "%s: %s", path, strerror(errno));
-	regular = !fstat(fileno(f), &st) && S_ISREG(st.st_mode);
-	fwrite(data, 1, size, f);
-	if (ferror(f) | fclose(f)) {
-		int e = errno;
-
-		if (regular) /* no half of a file */
-			unlink(path);
-		return rvl_tool_fail(RVL_EXIT_FAILED, "%s: %s", path, strerror(e));
-	}
-	return 0;
-}
-
 int rvl_array_read(const char *path, struct rvl_array *out)
 {
 	struct rvl_blob b;

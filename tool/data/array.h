@@ -32,7 +32,13 @@ struct rvl_blob {
  * shortens it meanwhile ends the command by SIGBUS. 0 or an enum rvl_exit
  */
 int rvl_read_file(const char *path, uint64_t max, struct rvl_blob *out);
-/** rvl_write_file() - replace @path by these bytes. 0 or an enum rvl_exit */
+/**
+ * rvl_write_file() - replace @path by these bytes
+ *
+ * A file of the caller's own without other links is replaced at once, by a file written beside it that
+ * keeps its mode: after a failure it has its old content. A symbolic link is followed. Another regular
+ * file is removed after a failure. 0 or an enum rvl_exit
+ */
 int rvl_write_file(const char *path, const void *data, size_t size);
 void rvl_blob_clear(struct rvl_blob *b);
 void rvl_array_clear(struct rvl_array *a);
