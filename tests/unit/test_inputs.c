@@ -89,6 +89,9 @@ START_TEST(first_words)
 	complained("rivulet bench takes one model");
 	EXPECT("bench --compare xnnpack", RVL_EXIT_USAGE);
 	complained("--compare needs --device cpu");
+	/* The libraries are installed by a script, which this process would become. */
+	EXPECT("bench no.onnx --device cpu --compare xnnpack", RVL_EXIT_REFUSED);
+	complained("no.onnx: No such file or directory");
 	EXPECT("bench a b", RVL_EXIT_USAGE);
 	complained("rivulet bench takes one model");
 	EXPECT("bench --help", 0);

@@ -10,10 +10,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "data/array.h"
 #include "device/engine.h"
 #include "device/peers.h"
 #include "output.h"
 #include "progress.h"
+#include "rivulet_proto.h"
 
 #define MAX_RUNS 1000000u
 #define MAX_DEPTH 64u
@@ -370,8 +372,15 @@ static int no_run(void)
 /* The libraries run beside this program's CPU operators, with the model as it is. */
 static int compare(const struct bench *b, const char *model)
 {
+	struct rvl_blob file = { 0 };
+	int r;
+
 	if (!b->device || strcmp(b->device, "cpu"))
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--compare needs --device cpu");
+	r = model ? rvl_read_file(model, RIVULET_MODEL_MAX, &file) : 0;
+	rvl_blob_clear(&file);
+	if (r) /* before the libraries are installed */
+		return r;
 	return rvl_peers_compare(b->compare, model, b->threads);
 }
 
