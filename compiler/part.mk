@@ -88,6 +88,7 @@ $(BUILD)/onnx-newest/made: tests/onnx/newest.py
 $(eval $(call unit_test,lower,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,program,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,compile,compiler kernels sim uapi,-lm))
+$(eval $(call unit_test,memo,compiler kernels uapi,-lm))
 $(eval $(call unit_test,planner,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,account,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,shapes,compiler kernels uapi,-lm))

@@ -22,6 +22,8 @@
 
 #define RVL_NONE UINT32_MAX
 
+struct rvl_memo;
+
 /* A command stream: bytes of be->cmds. */
 struct rvl_bcmd {
 	uint64_t off, len, cycles;
@@ -63,6 +65,7 @@ struct rvl_backend {
 	struct rvl_bytes params, cmds;
 	uint64_t const_off, const_size; /* constants in the file */
 	uint64_t weight_bytes;
+	struct rvl_memo *memo; /* times of layers; NULL before the first */
 	uint32_t cascades;     /* values that stay in INP */
 	int64_t cascade_bytes; /* that are not moved for it */
 	uint32_t prefetches;   /* layers whose first weights load ahead, in the last variant */

@@ -5,6 +5,7 @@
  * candidates are near, their streams are timed.
  */
 #include "npu/backend.h"
+#include "npu/memo.h"
 #include "npu/stream.h"
 
 #include <errno.h>
@@ -30,8 +31,9 @@ static int time_stream(struct rvl_backend *be, struct rvl_stream *s,
 	return rc;
 }
 
-int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
-		    struct rivulet_explain_segment *seg)
+/* Times the stream; seg->cycles is RVL_TOO_LONG where it is too long. */
+static int time_stream_of(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
+			  struct rivulet_explain_segment *seg)
 {
 	struct rvl_err trial = { "" };
 	struct rvl_stream s;
@@ -45,7 +47,7 @@ int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t
 	rvl_segment_emit(&s, l, n, 0);
 	rc = s.rc;
 	if (rc == -E2BIG) {
-		*seg = (struct rivulet_explain_segment) { .cycles = RVL_TOO_LONG };
+		seg->cycles = RVL_TOO_LONG;
 		rvl_stream_free(&s);
 		return 0;
 	}
@@ -56,6 +58,30 @@ int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t
 	if (!rc)
 		rc = time_stream(be, &s, seg);
 	rvl_stream_free(&s);
+	return rc;
+}
+
+int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
+		    struct rivulet_explain_segment *seg)
+{
+	const struct rivulet_explain_segment *found;
+	struct rvl_memo_key key;
+	int rc;
+
+	if (!be->memo)
+		be->memo = rvl_memo_new(be->g->n_tensors);
+	rc = be->memo ? rvl_memo_key(be->memo, l, n, &key) : -ENOMEM;
+	if (rc)
+		return rc;
+	found = rvl_memo_find(be->memo, &key);
+	if (found) {
+		*seg = *found;
+		return 0;
+	}
+	*seg = (struct rivulet_explain_segment){ 0 };
+	rc = time_stream_of(be, l, n, seg);
+	if (!rc)
+		rvl_memo_keep(be->memo, &key, seg);
 	return rc;
 }
 

@@ -112,6 +112,12 @@ struct rvl_mode {
 	const char *missing;	     /* why a board without it does not run the node */
 	const struct rvl_mode *int8; /* takes its place in variants without a bitstream length */
 	bool direct;		     /* never of gathered patches */
+	/*
+	 * Bytes of l->p.own, on which alone nest, array and emit depend beside the other fields of the
+	 * layer: layers of equal bytes take equal time (memo.c). 0: the layers are told apart by the
+	 * address.
+	 */
+	uint32_t own_size;
 	/** Whether the node asks for this mode; NULL: no node does. */
 	bool (*takes)(const struct rvl_node *n);
 	/**

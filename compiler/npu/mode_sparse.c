@@ -162,6 +162,7 @@ static void describe(const struct rvl_layer *l, char *text, size_t size, uint32_
 const struct rvl_mode rvl_mode_sparse = {
 	.name = "sparse",
 	.isa = RIVULET_MODE_SPARSE,
+	.own_size = sizeof(struct kept),
 	.missing = "this board's array has no sparse mode",
 	.form = form,
 	.nest = nest,

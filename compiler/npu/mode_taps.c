@@ -125,6 +125,7 @@ static void describe(const struct rvl_layer *l, char *text, size_t size, uint32_
 const struct rvl_mode rvl_mode_taps = {
 	.name = "taps",
 	.isa = RIVULET_MODE_TAPS,
+	.own_size = sizeof(struct own),
 	.missing = "this board's array has no tap lanes",
 	.direct = true,
 	.form = form,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The compiler from end to end: read, optimise, partition, lower, plan memory, emit, write. */
+#include "npu/memo.h"
 #include "npu/partition.h"
 #include "onnx/export.h"
 #include "onnx/onnx.h"
@@ -18,6 +19,7 @@ static void backend_free(struct rvl_backend *be)
 	free(be->step);
 	free(be->cost);
 	free(be->seg);
+	rvl_memo_free(be->memo);
 	rvl_bytes_free(&be->params);
 	rvl_bytes_free(&be->cmds);
 	rvl_bytes_free(&be->spans);
