@@ -183,6 +183,7 @@ enum rvl_role {
 	RVL_ROLE_JOIN,	/* the operands one behind the other: attribute axis */
 	RVL_ROLE_TRANSPOSED_CONV,
 	RVL_ROLE_MEAN,	/* along axes */
+	RVL_ROLE_PRELU,	/* slopes as input 1 */
 };
 
 /*

@@ -48,6 +48,9 @@ int rvl_pass_commute(struct rvl_graph *g, struct rvl_err *err);
  */
 int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err);
 
+/** Makes a PRelu between bytes with a slope for each channel what the NPU computes (rvl_graph.npu). */
+int rvl_pass_slopes(struct rvl_graph *g, struct rvl_err *err);
+
 /** Makes a Pad of bytes, with the zero point as value, padding of the convolution that reads it. */
 int rvl_pass_fold_pad(struct rvl_graph *g, struct rvl_err *err);
 

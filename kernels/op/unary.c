@@ -454,7 +454,8 @@ static int run_where(struct rvl_call *c)
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
 	.pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, \
 	.attrs = RVL_ATTRS(RVL_CONSUMED), .infer = infer_prelu, \
-	.align = slope_shape, .run = run_prelu, .doc = "x, or slope * x where x is below 0" }
+	.align = slope_shape, .run = run_prelu, .role = RVL_ROLE_PRELU, \
+	.doc = "x, or slope * x where x is below 0" }
 
 const struct rvl_op_def rvl_ops_unary[] = {
 	UNARY("Abs", 1, RVL_T_NUMBER, run_abs, "magnitude", ATTRS(RVL_CONSUMED)),

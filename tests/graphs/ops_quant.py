@@ -411,6 +411,19 @@ def q_clamp(g):
     return quantise(g, name, x.shape, quant)
 
 
+@op(1, since=10)
+def q_slopes(g):
+    """PRelu with a slope for each channel, or one for all."""
+    x = quantised(g, lambda v: v.rank in (2, 3, 4) and 0 not in v.shape, lambda: (1, g.between(1, 20), g.between(1, 9), g.between(1, 9)))
+    quant = parameters(g, x.quant[0] * g.rng.uniform(0.5, 1.5))
+    shape = (x.shape[1],) + (1,) * (x.rank - 2) if g.chance(0.8) else (1,)
+    slopes = g.np.uniform(-0.5 if g.chance(0.3) else 0, 1.2, shape).astype(np.float32)
+    if g.chance(0.3):
+        slopes = (np.round(slopes * 8) / 8).astype(np.float32)
+    name, = g.node("PRelu", [dequantise(g, x), g.const(slopes)])
+    return quantise(g, name, x.shape, quant)
+
+
 @op(1.5, since=10)
 def q_enter(g):
     """QuantizeLinear of an exact float value."""

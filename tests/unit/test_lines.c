@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operators that become operators on images before fusion: convolutions and pools of lines, and means of all
- * positions. The NPU computes all of each model, with the bytes of the CPU's operators.
+ * Operators that passes make of others for the NPU: convolutions and pools of lines, means of all
+ * positions, and PRelu by channel. The NPU computes all of each model, with the bytes of the CPU's operators.
  */
 #include <check.h>
 #include <stdio.h>
@@ -15,6 +15,8 @@
 #define INPUT "in i u8 1,20,30; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
 #define WEIGHTS(dims) "const w s8 " dims " 9 -70 33 12 -25; const ws f32 - 0.01; const wz s8 - 0; DequantizeLinear w ws wz -> wf;"
 #define OUTPUT "const ys f32 - 0.05; const yz u8 - 120; QuantizeLinear y ys yz -> out; out out;"
+/* In no simple ratio to the scale of the input, so that no result is in the middle of two steps. */
+#define FINER "const ys f32 - 0.0187; const yz u8 - 120; QuantizeLinear y ys yz -> out; out out;"
 #define SAME "QuantizeLinear y xs xz -> out; out out;"
 
 struct model {
@@ -39,6 +41,15 @@ static const struct model models[] = {
 	{ "mean of images",
 	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
 	  "ReduceMean x -> y axes=[2,3] keepdims=0;" OUTPUT, 13 },
+	{ "slopes by channel",
+	  INPUT WEIGHTS("20,20,3") "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;"
+	  "const k f32 20,1 0.1 0.25 0 1.5 0.3; PRelu b k -> y;" FINER, 13 },
+	{ "slopes of both signs",
+	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  "const k f32 20,1,1 0.1 -0.25 0 1.5 0.3; PRelu x k -> y;" FINER, 13 },
+	{ "slopes of a row",
+	  "in i u8 1,20; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  "const k f32 20 0.1 0.25 0 1.5 0.3; PRelu x k -> y;" FINER, 13 },
 	{ "mean of images by an operand",
 	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
 	  "const axes s64 2 -1 -2; ReduceMean x axes -> y;" OUTPUT, 18 },
