@@ -189,14 +189,10 @@ struct rivulet_binary_time rivulet_binary_time(const struct rivulet_board *b,
 	return sum_rows(&s, in, rows, cols);
 }
 
-int64_t rivulet_binary_pitch(const struct rivulet_board *b, const struct rivulet_binary *n,
-			     const struct rivulet_insn_c_kernel *k, int64_t words)
+bool rivulet_binary_clear(const struct rivulet_board *b, const struct rivulet_binary *n,
+			  const struct rivulet_insn_c_kernel *k, int64_t words)
 {
-	for (int64_t pitch = words; pitch < words + b->dn; pitch++) {
-		struct site s = { .b = b, .n = n, .k = k, .pitch = pitch };
+	struct site s = { .b = b, .n = n, .k = k, .pitch = words };
 
-		if (no_conflict(&s))
-			return pitch;
-	}
-	return words;
+	return no_conflict(&s);
 }

@@ -215,8 +215,6 @@ static bool types_ok(const struct rivulet_config *c, const struct rivulet_insn_a
 	if (a->real)
 		return !a->rq && !a->lut && !a->pool && !a->dst && a->bin <= RIVULET_BIN_ADD &&
 		       !(t->a && a->src) && !(only && (a->bin || t->prelu));
-	if (t->b || t->d || t->prelu)
-		return false;
 	if (!t->a)
 		return true;
 	return !a->src && !a->rq && !a->lut && !a->dst &&
@@ -231,7 +229,7 @@ static int check_alu(const struct rivulet_board *b, const struct rivulet_config 
 	bool params = a->rq || (a->real && !(a->pack && c->a_pack.only));
 	uint64_t length = c->a_rq.length;
 
-	if ((a->pack || a->real || t->a || t->b || t->d || t->prelu) &&
+	if ((a->pack || a->real || t->a) &&
 	    !(b->modes >> RIVULET_MODE_BINARY & 1))
 		return RIVULET_FAULT_MODE;
 	if (!a->rows || !a->cols || !a->blks)

@@ -38,12 +38,9 @@ struct rivulet_binary_time rivulet_binary_time(const struct rivulet_board *b,
 					       const struct rivulet_insn_c_input *in, int64_t rows,
 					       int64_t cols);
 
-/**
- * rivulet_binary_pitch() - the least row pitch, from @words on, for which no words of a pass
- * conflict; @words if there is none
- */
-int64_t rivulet_binary_pitch(const struct rivulet_board *b, const struct rivulet_binary *n,
-			     const struct rivulet_insn_c_kernel *k, int64_t words);
+/** rivulet_binary_clear() - whether rows at a pitch of @words have no conflict without a ring */
+bool rivulet_binary_clear(const struct rivulet_board *b, const struct rivulet_binary *n,
+			  const struct rivulet_insn_c_kernel *k, int64_t words);
 
 /** rivulet_binary_channels() - input channels [@from, @to) of a CONV that are valid */
 void rivulet_binary_channels(const struct rivulet_board *b, const struct rivulet_insn_c_mode *m,

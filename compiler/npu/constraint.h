@@ -15,6 +15,7 @@ enum rvl_joins {
 	RVL_JOINS_AS_SECOND,	/* as an operation with a second operand */
 	RVL_JOINS_AS_POOL,
 	RVL_JOINS_AS_TABLE,	/* as a table of all values */
+	RVL_JOINS_AS_BITS,	/* as a second result */
 };
 
 /* One condition under which the NPU computes an operator. */

@@ -28,7 +28,7 @@ struct conv {
 	struct rvl_chunk *chunk;
 	uint64_t *wgt_off; /* of each group, in the file */
 	struct cache in, wgt, prm;
-	int64_t acc, out, b; /* first words of these slots */
+	int64_t acc, out, b, bits; /* first words of these slots */
 	int64_t acc_half;    /* words of half of ACC */
 };
 
@@ -82,15 +82,15 @@ static struct tile tile_at(const struct conv *c, uint64_t index)
 {
 	const struct rvl_tiling *t = &c->e.l->t;
 	const struct rvl_window *p = &c->e.l->e.pwin;
-	const struct rvl_view *v = &c->e.l->out.v;
+	int64_t rows = rvl_result_rows(c->e.l), cols = rvl_result_cols(c->e.l);
 	uint64_t per = c->nty * c->ntx;
 	struct tile r = { .index = index, .n = index / per };
 	int64_t span[2];
 
 	r.y = (int64_t)(index % per) / c->ntx * t->th;
 	r.x = (int64_t)(index % per) % c->ntx * t->tw;
-	r.h = rvl_min(t->th, v->h - r.y);
-	r.w = rvl_min(t->tw, v->w - r.x);
+	r.h = rvl_min(t->th, rows - r.y);
+	r.w = rvl_min(t->tw, cols - r.x);
 	if (!c->e.l->e.pool) {
 		r.cy = r.y;
 		r.cx = r.x;
@@ -116,7 +116,7 @@ static struct rvl_box input_box(const struct conv *c, const struct tile *t,
 	int64_t y[2], x[2];
 
 	window(t->cy, t->ch, w->sy, w->top, k->ky, k->kh, w->dy, c->e.l->in.v.h, y);
-	window(t->cx, t->cw, w->sx, w->left, k->kx, k->kw, w->dx, c->e.l->in.v.w, x);
+	window(t->cx, t->cw, w->sx, w->left, k->kx, k->kw, w->dx, rvl_operand_cols(&c->e.l->in), x);
 	b.y = y[0];
 	b.h = y[1] - y[0];
 	b.x = x[0];
@@ -177,6 +177,7 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 struct feed {
 	int64_t addr;
 	int64_t blks; /* that the instruction reads */
+	int64_t words; /* of a row */
 	struct rivulet_insn_c_kernel kernel;
 	struct rivulet_insn_c_input input;
 };
@@ -190,6 +191,7 @@ static struct feed feed_gather(struct conv *c, const struct tile *t, const struc
 			   .rows = t->ch,
 			   .cols = t->cw },
 		.blks = k->in,
+		.words = t->cw,
 	};
 
 	if (!cached(&c->in, t->index, 0, &f.addr))
@@ -197,11 +199,24 @@ static struct feed feed_gather(struct conv *c, const struct tile *t, const struc
 	return f;
 }
 
+/* The words of a rectangle of pixels. */
+static struct rvl_box word_box(const struct conv *c, const struct rvl_box *b)
+{
+	int64_t pixels = rvl_max(c->e.l->in.pixels, 1);
+	struct rvl_box w = *b;
+
+	w.x = b->x / pixels;
+	w.w = rvl_div_up(b->x + b->w, pixels) - w.x;
+	return w;
+}
+
+/* @b: words. */
 static struct feed feed_box(const struct conv *c, const struct tile *t, const struct rvl_chunk *k,
 			    const struct rvl_box *b)
 {
 	const struct rvl_window *w = &c->e.l->p.win;
 	int64_t pitch = rvl_row_pitch(c->e.s->board, &c->nest, b->w);
+	int64_t pixels = rvl_max(c->e.l->in.pixels, 1);
 
 	return (struct feed){
 		.kernel = {
@@ -209,17 +224,19 @@ static struct feed feed_box(const struct conv *c, const struct tile *t, const st
 			.sy = t->ch > 1 ? w->sy : 1, .sx = t->cw > 1 ? w->sx : 1,
 			.dy = k->kh > 1 ? w->dy : 1, .dx = k->kw > 1 ? w->dx : 1,
 			.org_y = t->cy * w->sy - w->top + k->ky * w->dy - b->y,
-			.org_x = t->cx * w->sx - w->left + k->kx * w->dx - b->x,
+			.org_x = t->cx * w->sx - w->left + k->kx * w->dx - b->x * pixels,
 		},
-		.input = { .row_pitch = pitch, .blk_pitch = b->h * pitch, .rows = b->h, .cols = b->w },
+		.input = { .row_pitch = pitch, .blk_pitch = b->h * pitch, .rows = b->h,
+			   .cols = b->w * pixels },
 		.blks = b->bn,
+		.words = b->w,
 	};
 }
 
 static struct feed feed_direct(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
 			       const struct rvl_chunk *k)
 {
-	struct rvl_box b = input_box(c, t, g, k);
+	struct rvl_box pixels = input_box(c, t, g, k), b = word_box(c, &pixels);
 	struct feed f = feed_box(c, t, k, &b);
 
 	if (!cached(&c->in, t->index, (uint64_t)k->part << 36 | (uint64_t)b.b0 << 13 | b.bn,
@@ -259,10 +276,10 @@ static void touch_feed(struct rvl_insn_op *op, const struct feed *f)
 	struct rvl_spad at = { f->addr + in->phase * in->row_pitch, in->row_pitch, in->blk_pitch };
 	int64_t first = in->wrap ? rvl_min(in->rows, in->wrap - in->phase) : in->rows;
 
-	rvl_touch_blocks(op, &at, first, in->cols, f->blks, false);
+	rvl_touch_blocks(op, &at, first, f->words, f->blks, false);
 	at.addr = f->addr;
 	if (first < in->rows)
-		rvl_touch_blocks(op, &at, in->rows - first, in->cols, f->blks, false);
+		rvl_touch_blocks(op, &at, in->rows - first, f->words, f->blks, false);
 }
 
 static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
@@ -354,12 +371,35 @@ static struct rvl_spad result_at(const struct conv *c, const struct tile *t,
 	int64_t blk;
 
 	if (!r)
-		return (struct rvl_spad){ c->out + c->e.at % tl->out_slots * tl->out_words, t->w,
+		return (struct rvl_spad){ c->out + c->e.at % rvl_max(tl->out_slots, 1) * tl->out_words, t->w,
 					  t->h * t->w };
 	blk = rvl_ring_pitch(r);
 	return (struct rvl_spad){ r->base + g->o0 * c->ratio * blk +
 					  (r->guard + (t->n * r->image + t->y) % r->rows) * r->width,
 				  r->width, blk };
+}
+
+/* The words of bits of a tile, which all groups of output blocks fill. */
+static struct rvl_spad bits_at(const struct conv *c, const struct tile *t)
+{
+	const struct rvl_layer *l = c->e.l;
+	int64_t cols = rvl_div_up(t->w, rvl_max(l->bits.pixels, 1));
+
+	if (!l->has_bits)
+		return (struct rvl_spad){ 0, 0, 0 };
+	return (struct rvl_spad){ c->bits + (int64_t)(t->index % l->t.bit_slots) * l->t.bit_words, cols,
+				  t->h * cols };
+}
+
+static void store_bits(const struct conv *c, const struct tile *t)
+{
+	const struct rvl_layer *l = c->e.l;
+	struct rvl_spad at = bits_at(c, t);
+	struct rvl_box box = { .n = t->n, .y = t->y, .h = t->h,
+			       .x = t->x / l->bits.pixels, .w = at.row,
+			       .bn = rvl_div_up(l->bits.v.c, c->e.s->board->tn) };
+
+	rvl_emit_store(c->e.s, &l->bits, &box, at.addr, at.row, at.blk);
 }
 
 static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g, int64_t acc,
@@ -378,6 +418,8 @@ static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup
 		.rows = t->h,
 		.cols = t->w,
 		.blks = g->on,
+		.block0 = g->o0,
+		.bits = bits_at(c, t),
 		.out_blks = g->on * c->ratio,
 		.res = { .y = t->y, .x = t->x },
 		.src = { .y = t->cy, .h = t->ch, .x = t->cx, .w = t->cw },
@@ -456,8 +498,10 @@ static void next(struct rvl_emission *e)
 		load_second(c, &box, b, g->on * c->ratio);
 	drain(c, &t, g, acc, prm, b, &out);
 	drain_guard(c, &t, g, acc, prm, &out);
-	if (!e->l->to)
+	if (!e->l->to && !e->l->e.only)
 		rvl_emit_store(e->s, &e->l->out, &box, out.addr, out.row, out.blk);
+	if (e->l->has_bits && gi == c->groups - 1)
+		store_bits(c, &t);
 }
 
 /* As reduce() loads them for the first tile, which then finds them in the slots. */
@@ -521,7 +565,8 @@ struct rvl_words3 rvl_product_words(const struct rvl_layer *l)
 
 	return (struct rvl_words3){
 		.mem[RIVULET_MEM_INP] = t->in_slots * t->in_words +
-					(t->out_slots + t->b_slots) * t->out_words,
+					(t->out_slots + t->b_slots) * t->out_words +
+					t->bit_slots * t->bit_words,
 		.mem[RIVULET_MEM_WGT] = t->wgt_slots * t->wgt_words +
 					t->prm_slots * t->prm_words + rvl_epilogue_words(l),
 		.mem[RIVULET_MEM_ACC] = t->acc_slots == 1 ? t->acc_words : 0,
@@ -548,6 +593,7 @@ static int divide_buffers(struct conv *c, const struct rvl_words3 *at)
 				t->prm_slots);
 	c->out = inp + t->in_slots * t->in_words;
 	c->b = c->out + t->out_slots * t->out_words;
+	c->bits = c->b + t->b_slots * t->out_words;
 	c->e.table = c->prm.base + t->prm_slots * t->prm_words;
 	c->acc = t->acc_slots == 1 ? at->mem[RIVULET_MEM_ACC] : 0;
 	c->acc_half = rivulet_mem_words(c->e.s->board, RIVULET_MEM_ACC) / 2;
@@ -595,8 +641,8 @@ struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_lay
 	};
 	l->mode->nest(s->board, l, &c->nest);
 	c->ratio = s->board->tm / s->board->tn;
-	c->nty = rvl_div_up(l->out.v.h, l->t.th);
-	c->ntx = rvl_div_up(l->out.v.w, l->t.tw);
+	c->nty = rvl_div_up(rvl_result_rows(l), l->t.th);
+	c->ntx = rvl_div_up(rvl_result_cols(l), l->t.tw);
 	c->tiles = l->out.v.n * c->nty * c->ntx;
 	c->groups = rvl_ocgroups(s->board, l, l->t.og, NULL);
 	c->e.count = c->tiles * c->groups;

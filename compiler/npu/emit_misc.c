@@ -6,7 +6,7 @@
 
 struct plain {
 	struct rvl_emission e;
-	int64_t in, b, out;    /* first words */
+	int64_t in, b, out, bits; /* first words */
 	int64_t nty, ntx, nb; /* tiles */
 };
 
@@ -41,6 +41,30 @@ static struct rvl_box source_box(const struct rvl_layer *l, const struct rvl_box
 	return b;
 }
 
+/* The words of bits of a tile, which has all channels then. */
+static struct rvl_spad bits_at(const struct plain *p, const struct rvl_box *r)
+{
+	const struct rvl_layer *l = p->e.l;
+	int64_t cols = rvl_div_up(r->w, rvl_max(l->bits.pixels, 1));
+
+	if (!l->has_bits)
+		return (struct rvl_spad){ 0, 0, 0 };
+	return (struct rvl_spad){ p->bits + (int64_t)(p->e.at % l->t.bit_slots) * l->t.bit_words, cols,
+				  r->h * cols };
+}
+
+static void store_bits(const struct plain *p, const struct rvl_box *r)
+{
+	const struct rvl_layer *l = p->e.l;
+	struct rvl_spad at = bits_at(p, r);
+	struct rvl_box box = *r;
+
+	box.x = r->x / l->bits.pixels;
+	box.w = at.row;
+	box.bn = rvl_div_up(l->bits.v.c, p->e.s->board->tn);
+	rvl_emit_store(p->e.s, &l->bits, &box, at.addr, at.row, at.blk);
+}
+
 static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box *src,
 		 const struct rvl_spad *in, int64_t b, int64_t out)
 {
@@ -54,6 +78,8 @@ static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box 
 		.rows = r->h,
 		.cols = r->w,
 		.blks = r->bn,
+		.block0 = r->b0,
+		.bits = bits_at(p, r),
 		.out_blks = r->bn,
 		.res = *r,
 		.src = *src,
@@ -66,7 +92,7 @@ static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box 
 static struct rvl_box tile_at(const struct plain *p, uint64_t at)
 {
 	const struct rvl_tiling *t = &p->e.l->t;
-	const struct rvl_view *v = &p->e.l->out.v;
+	const struct rvl_view *v = rvl_plain_view(p->e.l);
 	int64_t blocks = rvl_div_up(v->c, p->e.s->board->tn);
 	struct rvl_box r = { .b0 = at % p->nb * t->og };
 
@@ -150,7 +176,7 @@ static void next(struct rvl_emission *e)
 	struct plain *p = (struct plain *)e;
 	const struct rvl_layer *l = e->l;
 	const struct rvl_tiling *t = &l->t;
-	int64_t out = p->out + e->at % t->out_slots * t->out_words;
+	int64_t out = t->out_slots ? p->out + e->at % t->out_slots * t->out_words : 0;
 	int64_t b = t->b_slots ? p->b + e->at % t->b_slots * t->out_words : 0;
 	struct rvl_box r = tile_at(p, e->at), src = source_box(l, &r);
 	struct rvl_spad in = take_source(p, &src);
@@ -163,7 +189,10 @@ static void next(struct rvl_emission *e)
 		pass(p, &r, &src, &in, b, out);
 	else
 		out = in.addr;
-	rvl_emit_store(e->s, &l->out, &r, out, r.w, r.h * r.w);
+	if (!l->e.only)
+		rvl_emit_store(e->s, &l->out, &r, out, r.w, r.h * r.w);
+	if (l->has_bits)
+		store_bits(p, &r);
 }
 
 static void reads(const struct rvl_emission *e, int64_t rows[2])
@@ -186,7 +215,8 @@ struct rvl_words3 rvl_plain_words(const struct rvl_layer *l)
 
 	return (struct rvl_words3){
 		.mem[RIVULET_MEM_INP] = t->in_slots * t->in_words +
-					(t->out_slots + t->b_slots) * t->out_words,
+					(t->out_slots + t->b_slots) * t->out_words +
+					t->bit_slots * t->bit_words,
 		.mem[RIVULET_MEM_WGT] = rvl_epilogue_words(l),
 	};
 }
@@ -195,7 +225,7 @@ struct rvl_emission *rvl_plain_open(struct rvl_stream *s, const struct rvl_layer
 				    const struct rvl_words3 *at)
 {
 	const struct rvl_tiling *t = &l->t;
-	const struct rvl_view *v = &l->out.v;
+	const struct rvl_view *v = rvl_plain_view(l);
 	struct plain *p = calloc(1, sizeof(*p));
 
 	if (!p)
@@ -206,6 +236,7 @@ struct rvl_emission *rvl_plain_open(struct rvl_stream *s, const struct rvl_layer
 	p->in = at->mem[RIVULET_MEM_INP];
 	p->out = p->in + t->in_slots * t->in_words;
 	p->b = p->out + t->out_slots * t->out_words;
+	p->bits = p->b + t->b_slots * t->out_words;
 	p->e.table = at->mem[RIVULET_MEM_WGT];
 	p->nty = rvl_div_up(v->h, t->th);
 	p->ntx = rvl_div_up(v->w, t->tw);

@@ -178,6 +178,87 @@ const struct rvl_stage rvl_stage_second = { .name = "second operand",
 					    .apply = apply_second,
 					    .touch = touch_second };
 
+/* ---- float32 ---- */
+
+static void config_real(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	struct rivulet_decoded type = { .a_type = { .lo = l->e.out_lo,
+						    .hi = l->e.out_hi,
+						    .zp = l->e.out_zp,
+						    .bz = l->e.bz,
+						    .prelu = l->e.prelu } };
+	struct rivulet_decoded sum = { .a_sum = { .lo = bits_of(l->e.sum_lo),
+						  .hi = bits_of(l->e.sum_hi) } };
+
+	(void)wgt;
+	rvl_emit_cfg(s, RIVULET_FORM_a_type, &type);
+	rvl_emit_cfg(s, RIVULET_FORM_a_sum, &sum);
+}
+
+static void apply_real(struct rvl_stream *s, const struct rvl_layer *l,
+		       const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu)
+{
+	(void)s;
+	alu->real = 1;
+	alu->prm = l->e.only ? 0 : p->prm;
+	alu->bin = l->has_b ? RIVULET_BIN_ADD : RIVULET_BIN_NONE;
+	alu->b = l->has_b ? p->b : 0;
+}
+
+static void touch_real(struct rvl_insn_op *op, const struct rvl_layer *l,
+		       const struct rvl_alu_pass *p)
+{
+	if (!l->e.only)
+		rvl_touch_spad(op, RVL_AT_WGT, p->prm, l->t.prm_words, false);
+	if (l->has_b)
+		touch_second(op, l, p);
+}
+
+const struct rvl_stage rvl_stage_real = { .name = "float",
+					  .config = config_real,
+					  .apply = apply_real,
+					  .touch = touch_real };
+
+/* ---- bits ---- */
+
+static void config_bits(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	struct rivulet_decoded type = { .a_type = { .a = 0 } };
+
+	(void)wgt;
+	if (!l->e.real)
+		rvl_emit_cfg(s, RIVULET_FORM_a_type, &type);
+}
+
+static void apply_bits(struct rvl_stream *s, const struct rvl_layer *l,
+		       const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu)
+{
+	int64_t channels = p->acc ? s->board->tm : s->board->tn, pixels = 0;
+	struct rivulet_decoded pack = { .a_pack = { .d = p->bits.addr,
+						    .row = p->bits.row,
+						    .blk = p->bits.blk,
+						    .first = p->block0 * channels,
+						    .only = l->e.only } };
+
+	while (l->bits.pixels >> (pixels + 1))
+		pixels++;
+	pack.a_pack.lanes = pixels;
+	rvl_emit_cfg(s, RIVULET_FORM_a_pack, &pack);
+	alu->pack = 1;
+}
+
+static void touch_bits(struct rvl_insn_op *op, const struct rvl_layer *l,
+		       const struct rvl_alu_pass *p)
+{
+	(void)p;
+	rvl_touch_spad(op, RVL_AT_INP, p->bits.addr, l->t.bit_words, true);
+}
+
+const struct rvl_stage rvl_stage_bits = { .name = "bits",
+					  .config = config_bits,
+					  .apply = apply_bits,
+					  .touch = touch_bits };
+
 /* ---- the epilogue ---- */
 
 void rvl_epilogue_add(struct rvl_layer *l, const struct rvl_stage *stage)
@@ -193,13 +274,19 @@ bool rvl_epilogue_has(const struct rvl_layer *l, const struct rvl_stage *stage)
 	return false;
 }
 
-int64_t rvl_epilogue_words(const struct rvl_layer *l)
+/* WGT words of the constants of the stages; the parameters per channel are behind them. */
+static int64_t stage_words(const struct rvl_layer *l)
 {
 	int64_t words = 0;
 
 	for (uint32_t i = 0; i < l->e.stages; i++)
 		words += l->e.stage[i]->wgt_words;
 	return words;
+}
+
+int64_t rvl_epilogue_words(const struct rvl_layer *l)
+{
+	return stage_words(l) + l->e.ext_words;
 }
 
 void rvl_epilogue_load(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
@@ -209,6 +296,20 @@ void rvl_epilogue_load(struct rvl_stream *s, const struct rvl_layer *l, int64_t 
 			l->e.stage[i]->load(s, l, wgt);
 		wgt += l->e.stage[i]->wgt_words;
 	}
+	if (l->e.ext_words)
+		rvl_emit_load_wgt(s, l->e.ext_off, l->e.ext_words, wgt);
+}
+
+/* The parameters of the blocks that @op computes. */
+static void use_ext(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_alu_pass *p,
+		    struct rivulet_decoded *ext)
+{
+	int64_t channels = p->acc ? s->board->tm : s->board->tn;
+	int64_t block = l->e.ext_fields * channels * 4 / RIVULET_WGT_WORD;
+
+	*ext = (struct rivulet_decoded){ .a_ext.addr = p->table + stage_words(l) + p->block0 * block };
+	if (l->e.ext_words)
+		rvl_emit_cfg(s, RIVULET_FORM_a_ext, ext);
 }
 
 void rvl_epilogue_config(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
@@ -236,10 +337,12 @@ void rvl_epilogue_run(struct rvl_stream *s, const struct rvl_layer *l,
 					      .rows = p->rows,
 					      .cols = p->cols,
 					      .blks = p->blks } };
+	struct rivulet_decoded ext;
 	struct rvl_insn_op *op;
 
 	rvl_emit_cfg(s, RIVULET_FORM_a_src, &src);
 	rvl_emit_cfg(s, RIVULET_FORM_a_dst, &dst);
+	use_ext(s, l, p, &ext);
 	for (uint32_t i = 0; i < l->e.stages; i++)
 		l->e.stage[i]->apply(s, l, p, &d.alu);
 	op = rvl_emit(s, RIVULET_FORM_alu, RIVULET_Q_ALU, &d);
@@ -248,7 +351,10 @@ void rvl_epilogue_run(struct rvl_stream *s, const struct rvl_layer *l,
 	else
 		rvl_touch_blocks(op, &(struct rvl_spad){ p->a, p->a_row, p->a_blk }, p->src.h,
 				 p->src.w, p->blks, false);
-	rvl_touch_blocks(op, &p->d, p->rows, p->cols, p->out_blks, true);
+	if (!l->e.only)
+		rvl_touch_blocks(op, &p->d, p->rows, p->cols, p->out_blks, true);
+	if (l->e.ext_words)
+		rvl_touch_spad(op, RVL_AT_WGT, p->table + stage_words(l), l->e.ext_words, false);
 	for (uint32_t i = 0; i < l->e.stages; i++)
 		if (l->e.stage[i]->touch)
 			l->e.stage[i]->touch(op, l, p);

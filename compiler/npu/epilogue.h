@@ -15,6 +15,8 @@ struct rvl_alu_pass {
 	int64_t rows, cols;
 	int64_t blks; /* of A's words */
 	int64_t out_blks; /* of the result */
+	int64_t block0; /* number of the first block of A in the layer */
+	struct rvl_spad bits; /* words of bits of the tile, of channel 0 */
 	struct rvl_box res, src; /* rectangle of the result, and of what A holds */
 };
 
@@ -34,7 +36,7 @@ struct rvl_stage {
 };
 
 extern const struct rvl_stage rvl_stage_requantise, rvl_stage_table, rvl_stage_pool,
-	rvl_stage_second;
+	rvl_stage_second, rvl_stage_real, rvl_stage_bits;
 
 void rvl_epilogue_add(struct rvl_layer *l, const struct rvl_stage *stage);
 bool rvl_epilogue_has(const struct rvl_layer *l, const struct rvl_stage *stage);

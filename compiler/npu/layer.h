@@ -48,7 +48,18 @@ struct rvl_operand {
 	int32_t zp;   /* of the bytes as int8 */
 	uint8_t flip; /* XOR that turns the plain bytes into int8 */
 	bool flat;    /* PLAIN, read as one row of words in the order of its bytes: @v is that row */
+	/*
+	 * Bits: pixels of a word, else 0. Then @v.c is bytes, and @v.w words of a row, each of so many
+	 * pixels.
+	 */
+	int64_t pixels;
 };
+
+/* Columns of the image. */
+static inline int64_t rvl_operand_cols(const struct rvl_operand *o)
+{
+	return o->v.w * rvl_max(o->pixels, 1);
+}
 
 struct rvl_window {
 	int64_t kh, kw, sy, sx, dy, dx;
@@ -63,6 +74,8 @@ struct rvl_tiling {
 	int64_t ph, pw; /* kernel rows and columns of a piece */
 	int64_t in_slots, wgt_slots, prm_slots, acc_slots, out_slots, b_slots;
 	int64_t in_words, wgt_words, prm_words, acc_words, out_words; /* of one slot */
+	int64_t bit_words; /* of the bits of a tile, of which there are as many slots as copies */
+	int64_t bit_slots;
 	bool oc_outer; /* output channel groups outside, tiles inside */
 	uint64_t cost; /* cycles, estimated without the schedule */
 };
@@ -90,6 +103,12 @@ struct rvl_nest {
 	 * the operand has the row pitch of rvl_row_pitch(). 0: taps are computed one by one.
 	 */
 	int64_t lane_words;
+	/*
+	 * Lanes of bits: row pitches modulo dn, one bit each, for which no words of a pass conflict.
+	 * 0: any for bits, that of rvl_row_pitch() for bytes.
+	 */
+	uint64_t clear;
+	bool bits;
 };
 
 /* A block of weights: output block (tm), input block (tn) of the whole layer, tap, summand. */
@@ -183,7 +202,7 @@ struct rvl_product {
 	const void *own; /* the mode's, in the graph's arena */
 };
 
-#define RVL_STAGES 3
+#define RVL_STAGES 4
 
 struct rvl_stage;
 
@@ -202,7 +221,18 @@ struct rvl_epilogue {
 	enum rivulet_bin bin; /* second operand */
 	float ra, rb, rc;
 	int32_t az, bz;
-	int32_t out_zp, out_lo, out_hi; /* A_OUT */
+	int32_t out_zp, out_lo, out_hi; /* A_OUT; with @real, A_TYPE */
+	bool real;	     /* scale, bias and second operand in float32: the bias of the product is one */
+	bool prelu;
+	float sum_lo, sum_hi; /* A_SUM */
+	bool only;	     /* nothing but bits is written */
+	/*
+	 * The other parameters of channels, block by block of ACC or INP words: @ext_fields runs of a
+	 * block's channels. @threshold, [ext_channels], is the last of them.
+	 */
+	uint32_t *ext;
+	int64_t ext_fields, ext_words;
+	uint64_t ext_off;
 };
 
 /*
@@ -239,6 +269,8 @@ struct rvl_layer {
 	const char *note;	     /* what was decided, or NULL */
 	struct rvl_operand in, b, out;
 	bool has_b;
+	struct rvl_operand bits; /* second result: bits of the first one, or of the sums */
+	bool has_bits;
 	bool spread;  /* B is one value, or one for each channel, written to every pixel */
 	bool swapped; /* A is the node's second operand */
 	struct rvl_repeat rep; /* copies: LOAD writes each pixel so often; rows 0: once */
@@ -299,6 +331,41 @@ struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, b
 struct rvl_layer *rvl_build_function(struct rvl_graph *g, const struct rvl_function *f,
 				     const char **why);
 bool rvl_layer_take_table(struct rvl_layer *l, const struct rvl_function *f, const char **why);
+struct rvl_layer *rvl_build_binary_conv(struct rvl_graph *g, const struct rvl_node *n, bool values,
+					const char **why);
+struct rvl_layer *rvl_build_binary_sign(struct rvl_graph *g, const struct rvl_node *n, bool values,
+					const char **why);
+/** Rows and columns of the result's image, of which a layer may write the bits only. */
+static inline int64_t rvl_result_rows(const struct rvl_layer *l)
+{
+	return l->out.v.h;
+}
+
+static inline int64_t rvl_result_cols(const struct rvl_layer *l)
+{
+	return rvl_operand_cols(&l->out);
+}
+
+/** The image that a layer without a product computes; of a sign, that which it reads. */
+static inline const struct rvl_view *rvl_plain_view(const struct rvl_layer *l)
+{
+	return l->e.only && !l->e.pool ? &l->in.v : &l->out.v;
+}
+
+/** The second operand of the layer's own node. */
+static inline struct rvl_tensor *rvl_layer_second(const struct rvl_layer *l)
+{
+	return l->node->in[l->e.real ? 5 : !l->swapped];
+}
+/** Completes a layer just built by what depends on the board; false with *why if that lacks it. */
+bool rvl_layer_settle(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l,
+		      const char **why);
+/**
+ * Makes the bits of BinarySign node @n a second result of @l, whose result it reads; @only: nothing
+ * else reads that. False where it cannot.
+ */
+bool rvl_layer_take_bits(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l,
+			 const struct rvl_node *n, bool only);
 struct rvl_layer *rvl_build_copy(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				 const char **why);
 struct rvl_layer *rvl_build_repeat(struct rvl_graph *g, const struct rvl_node *n, bool values,

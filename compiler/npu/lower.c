@@ -82,7 +82,7 @@ const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void
 		if (n->out[i] && !io_reachable(g, n->out[i]))
 			return "the device reaches only the first 12 inputs and outputs";
 	l = rvl_layer_build(g, n, false, &why);
-	return l ? settle_mode(g, b, l) : why;
+	return l && rvl_layer_settle(g, b, l, &why) ? settle_mode(g, b, l) : why;
 }
 
 /* ---- fusion ---- */
@@ -107,11 +107,12 @@ static struct rvl_node *sole_user(const struct rvl_graph *g, const struct rvl_se
 
 /* What a layer computes beside its own node, and the tensor that it makes. */
 struct fusion {
-	const struct rvl_node *node[RVL_FUNCTION_NODES + 1];
+	const struct rvl_node *node[RVL_FUNCTION_NODES + 2];
 	uint32_t n;
 	struct rvl_tensor *x; /* operand, if it is not the first of the layer's node; else NULL */
 	struct rvl_tensor *y;
 	struct rvl_tensor *b; /* second operand of a fused node, or NULL */
+	struct rvl_tensor *bits; /* second result, or NULL */
 };
 
 /* A layer, then an addition whose other operand is there before the layer runs. */
@@ -179,7 +180,7 @@ static void fuse_table(struct rvl_backend *be, struct rvl_layer *l, struct fusio
 	struct rvl_function t;
 	const char *why;
 
-	if (!l->mode || !rvl_function_find(f->y, l->node->segment, true, &t))
+	if (!l->mode || l->e.real || !rvl_function_find(f->y, l->node->segment, true, &t))
 		return;
 	if (!rvl_layer_take_table(l, &t, &why) || !rvl_tile(be->board, l)) {
 		*l = before;
@@ -198,7 +199,7 @@ static void fuse_user(struct rvl_backend *be, const struct rvl_segment *s, struc
 	struct rvl_layer before = *l;
 	bool ok = false;
 
-	if (!u || (!l->mode && !rvl_epilogue_has(l, &rvl_stage_table)))
+	if (!u || l->e.real || (!l->mode && !rvl_epilogue_has(l, &rvl_stage_table)))
 		return;
 	if (rvl_npu_op(u->op)->joins == RVL_JOINS_AS_SECOND)
 		ok = fuse_bin(be, s, l, u, f);
@@ -211,6 +212,27 @@ static void fuse_user(struct rvl_backend *be, const struct rvl_segment *s, struc
 	}
 	f->node[f->n++] = u;
 	f->y = u->out[0];
+}
+
+/* Takes the signs of the layer's result into it; others may read the result, too. */
+static void fuse_bits(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_layer *l,
+		      struct fusion *f)
+{
+	struct rvl_layer before = *l;
+	bool only = f->y->n_users == 1 && !f->y->is_output;
+
+	for (uint32_t i = 0; i < f->y->n_users && !f->bits; i++) {
+		struct rvl_node *u = f->y->users[i];
+
+		if (rvl_npu_op(u->op)->joins != RVL_JOINS_AS_BITS || position(be->g, s, u) < 0)
+			continue;
+		if (!rvl_layer_take_bits(be->g, be->board, l, u, only) || !rvl_tile(be->board, l)) {
+			*l = before;
+			return;
+		}
+		f->bits = u->out[0];
+		f->node[f->n++] = u;
+	}
 }
 
 static const char *join(struct rvl_graph *g, const char *a, const char *b)
@@ -311,13 +333,14 @@ static struct rvl_layer *layer_of(struct rvl_backend *be, const struct rvl_segme
 
 	if (!l) {
 		l = rvl_layer_build(be->g, n, true, why);
-		if (l)
+		if (l && rvl_layer_settle(be->g, be->board, l, why))
 			*why = settle_mode(be->g, be->board, l);
 		if (!l || *why)
 			return NULL;
 		fuse_table(be, l, f);
 	}
 	fuse_user(be, s, l, f);
+	fuse_bits(be, s, l, f);
 	return l;
 }
 
@@ -325,14 +348,18 @@ static void bind_stores(struct rvl_backend *be, struct rvl_layer *l, const struc
 			const struct fusion *f)
 {
 	struct rvl_tensor *x = f->x ? f->x : n->in[l->swapped];
+	struct rvl_tensor *bits = f->bits ? f->bits : n->out[l->e.only ? 0 : n->n_out - 1];
+	struct rvl_tensor *y = l->e.only ? bits : f->y;
 
 	l->in.s = be->store[x->id];
-	l->out.s = be->store[f->y->id];
+	l->out.s = be->store[y->id];
 	in_layout(&l->in, x);
-	in_layout(&l->out, f->y);
+	in_layout(&l->out, y);
+	if (l->has_bits)
+		l->bits.s = be->store[bits->id];
 	if (!l->has_b)
 		return;
-	l->b.s = be->store[(f->b ? f->b : n->in[!l->swapped])->id];
+	l->b.s = be->store[(f->b ? f->b : rvl_layer_second(l))->id];
 	in_layout(&l->b, l->b.s->root);
 }
 
@@ -543,7 +570,7 @@ static void flatten(const struct rivulet_board *b, struct rvl_layer *l)
 	struct rvl_operand *o[] = { &l->in, &l->out, &l->b };
 	uint32_t n = l->has_b ? 3 : 2;
 
-	if (l->mode || l->spread || rvl_epilogue_has(l, &rvl_stage_pool) || bytes % b->tn)
+	if (l->mode || l->spread || l->has_bits || rvl_epilogue_has(l, &rvl_stage_pool) || bytes % b->tn)
 		return;
 	for (uint32_t i = 0; i < n; i++)
 		if (o[i]->s->blocked || !rvl_view_equal(&o[i]->v, v) || o[i]->v.inter != v->inter)
@@ -564,6 +591,8 @@ static int choose_forms(struct rvl_backend *be)
 		see(l->out.s, &l->out.v);
 		if (l->has_b)
 			see(l->b.s, &l->b.v);
+		if (l->has_bits)
+			see(l->bits.s, &l->bits.v);
 		if (l->spread && l->b.v.c == 1)
 			l->b.s->plain = true;
 	}
@@ -576,6 +605,8 @@ static int choose_forms(struct rvl_backend *be)
 		l->out.s->blocked = !l->out.s->plain;
 		if (l->has_b)
 			l->b.s->blocked = !l->b.s->plain;
+		if (l->has_bits)
+			l->bits.s->blocked = !l->bits.s->plain;
 	}
 	for (uint32_t i = 0; i < be->n_layers; i++)
 		flatten(be->board, be->layer[i]);

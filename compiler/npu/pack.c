@@ -136,6 +136,8 @@ int rvl_place_layer(struct rvl_backend *be, struct rvl_layer *l)
 
 	if (rvl_epilogue_has(l, &rvl_stage_table))
 		l->e.lut_off = rvl_reserve(be, sizeof(l->e.lut), RIVULET_PROGRAM_ALIGN);
+	if (l->e.ext_words)
+		l->e.ext_off = rvl_reserve(be, l->e.ext_words * RIVULET_WGT_WORD, RIVULET_PROGRAM_ALIGN);
 	if (!l->mode)
 		return 0;
 	place_params(be, l);
@@ -156,6 +158,8 @@ int rvl_pack_layer(const struct rvl_backend *be, const struct rvl_layer *l, uint
 
 	if (rvl_epilogue_has(l, &rvl_stage_table))
 		memcpy(file + l->e.lut_off, l->e.lut, sizeof(l->e.lut));
+	if (l->e.ext_words)
+		memcpy(file + l->e.ext_off, l->e.ext, l->e.ext_words * RIVULET_WGT_WORD);
 	if (!l->mode)
 		return 0;
 	pack_params(be, l, file);

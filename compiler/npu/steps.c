@@ -386,6 +386,8 @@ static void sum_layers(struct rvl_backend *be, struct rvl_bstep *s)
 			use_slots(s, &l->out, true);
 		if (l->has_b)
 			use_slots(s, &l->b, false);
+		if (l->has_bits)
+			use_slots(s, &l->bits, true);
 		s->macs += l->p.macs;
 	}
 	if (be->opt->prof) {

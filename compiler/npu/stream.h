@@ -6,7 +6,7 @@
 #include "npu/layer.h"
 #include "rivulet_isa.h"
 
-#define RVL_OP_ACCESSES 6
+#define RVL_OP_ACCESSES 8
 
 /*
  * What an operation reads or writes: words [lo, hi) of a scratchpad and as many at each of @runs

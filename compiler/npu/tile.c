@@ -141,7 +141,11 @@ int64_t rvl_chunk_words(const struct rvl_nest *nest, const struct rvl_chunk *c, 
 
 int64_t rvl_row_pitch(const struct rivulet_board *b, const struct rvl_nest *nest, int64_t cols)
 {
-	return nest->lane_words ? rivulet_lanes_pitch(b, cols) : cols;
+	if (!nest->bits)
+		return nest->lane_words ? rivulet_lanes_pitch(b, cols) : cols;
+	while (nest->clear && !(nest->clear >> cols % b->dn & 1))
+		cols++;
+	return cols;
 }
 
 /* ---- cost of a candidate ---- */
@@ -171,7 +175,28 @@ static int64_t in_rows(const struct rvl_layer *l, const struct rvl_tiling *t, in
 
 static int64_t in_cols(const struct rvl_layer *l, const struct rvl_tiling *t, int64_t cw)
 {
-	return l->p.gather ? cw : window_span(cw, l->p.win.sx, t->pw, l->p.win.dx, l->in.v.w);
+	int64_t pixels = rvl_max(l->in.pixels, 1), span;
+
+	if (l->p.gather)
+		return cw;
+	/* Of a word that several pixels share, any may be the first. */
+	span = window_span(cw, l->p.win.sx, t->pw, l->p.win.dx, rvl_operand_cols(&l->in));
+	return rvl_min(l->in.v.w, rvl_div_up(span + pixels - 1, pixels));
+}
+
+/* Words of the bits of @th x @tw results. */
+static int64_t bit_words(const struct rivulet_board *b, const struct rvl_layer *l, int64_t th,
+			 int64_t tw)
+{
+	if (!l->has_bits)
+		return 0;
+	return th * rvl_div_up(tw, l->bits.pixels) * rvl_div_up(l->bits.v.c, b->tn);
+}
+
+/* Tiles begin at whole words of bits. */
+static bool divides_bits(const struct rvl_layer *l, int64_t tw, int64_t cols)
+{
+	return !l->has_bits || tw == cols || tw % l->bits.pixels == 0;
 }
 
 /* Cycles of the port, and of LOAD or STORE at its scratchpad, to move a rectangle of @blks blocks. */
@@ -265,6 +290,20 @@ static struct load loads_of(const struct budget *u, const struct rvl_tiling *t, 
 	return d;
 }
 
+/* To move a result of @rows x @cols, its bits, and the second operand. */
+static int64_t result_cycles(const struct budget *u, int64_t rows, int64_t cols)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t sum = 0;
+
+	if (!l->e.only)
+		sum = move_cycles(u->b, &l->out, rows, cols, u->ocb * u->ratio) * (!l->to + l->has_b);
+	if (l->has_bits)
+		sum += move_cycles(u->b, &l->bits, rows, rvl_div_up(cols, l->bits.pixels),
+				   rvl_div_up(l->bits.v.c, u->b->tn));
+	return sum;
+}
+
 /* Cycles of the engines and of the port if nothing waited. */
 struct busy {
 	int64_t array, alu, in, out;
@@ -287,8 +326,7 @@ static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, c
 	e.alu = px * result * u->ocb + d->tiles * (u->ocb * rivulet_alu_setup(u->b->tm) +
 						   d->groups * RIVULET_ALU_FILL);
 	e.in = d->in_loads * d->in_once + d->wgt_loads * d->wgt_once;
-	e.out = move_cycles(u->b, &l->out, t->th, t->tw, u->ocb * u->ratio) * d->tiles *
-		(!l->to + l->has_b);
+	e.out = result_cycles(u, t->th, t->tw) * d->tiles;
 	return e;
 }
 
@@ -358,6 +396,7 @@ static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 	t->prm_words = t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
 	t->acc_words = ch * cw * t->og;
 	t->out_words = t->th * t->tw * t->og * u->ratio;
+	t->bit_words = bit_words(u->b, l, t->th, t->tw);
 }
 
 static bool conv_fits(const struct budget *u, const struct rvl_tiling *t)
@@ -368,7 +407,9 @@ static bool conv_fits(const struct budget *u, const struct rvl_tiling *t)
 	if (ch > MAX_COUNT || cw > MAX_COUNT || in_rows(l, t, ch) > MAX_COUNT ||
 	    in_cols(l, t, cw) > MAX_COUNT || t->og > MAX_OCB || t->ig > MAX_COUNT)
 		return false;
-	return t->in_slots * t->in_words + (t->out_slots + t->b_slots) * t->out_words <= u->inp &&
+	return divides_bits(l, t->tw, u->ow) &&
+	       t->in_slots * t->in_words + (t->out_slots + t->b_slots) * t->out_words +
+			       t->bit_slots * t->bit_words <= u->inp &&
 	       t->wgt_slots * t->wgt_words + t->prm_slots * t->prm_words <= u->wgt &&
 	       t->acc_slots * t->acc_words <= u->acc;
 }
@@ -442,8 +483,9 @@ static void set_slots(const struct budget *u, struct rvl_tiling *t, int64_t grou
 	if (groups * t->og * u->b->tm * 8 <= u->wgt * 2) /* an eighth */
 		t->prm_slots = groups;
 	t->acc_slots = copies;
-	t->out_slots = l->to ? 0 : copies;
+	t->out_slots = l->to || l->e.only ? 0 : copies;
 	t->b_slots = l->has_b ? copies : 0;
+	t->bit_slots = l->has_bits ? copies : 0;
 }
 
 /*
@@ -467,7 +509,8 @@ static void try_heights(struct search *s, struct rvl_tiling *t, int64_t groups)
 
 static void try_keeps(struct search *s, struct rvl_tiling *t, int64_t groups, int copies)
 {
-	for (int order = 0; order < (s->u.rows ? 1 : 2); order++) {
+	/* All groups of output blocks fill the bits of a tile. */
+	for (int order = 0; order < (s->u.rows || s->u.l->has_bits ? 1 : 2); order++) {
 		for (int keep = 0; keep < 6; keep++) {
 			t->oc_outer = order;
 			set_slots(&s->u, t, groups, copies, keep & 1, keep >> 1);
@@ -556,8 +599,8 @@ static struct budget whole_layer(const struct rivulet_board *b, const struct rvl
 			    .l = l,
 			    .ratio = b->tm / b->tn,
 			    .ocb = rvl_div_up(l->p.m, b->tm),
-			    .oh = l->e.pool ? l->out.v.h : l->p.oh,
-			    .ow = l->e.pool ? l->out.v.w : l->p.ow };
+			    .oh = l->e.pool ? rvl_result_rows(l) : l->p.oh,
+			    .ow = l->e.pool ? rvl_result_cols(l) : l->p.ow };
 
 	l->mode->nest(b, l, &u.nest);
 	count_blocks(&u);
@@ -626,9 +669,9 @@ static uint64_t lower_bound(const struct budget *u)
 	int64_t work = l->mode->array(u->b, l, l->in.v.n * l->p.oh * l->p.ow * blocks);
 	int64_t in = move_cycles(u->b, &l->in, l->in.v.h, l->in.v.w,
 				 rvl_div_up(l->in.v.c, u->b->tn));
-	int64_t out = move_cycles(u->b, &l->out, u->oh, u->ow, u->ocb * u->ratio);
+	int64_t out = result_cycles(u, u->oh, u->ow);
 	int64_t port = weight_cycles(u, u->icb_sum * l->p.terms) +
-		       l->in.v.n * ((l->from ? 0 : in) + out * (!l->to + l->has_b));
+		       l->in.v.n * ((l->from ? 0 : in) + out);
 
 	return rvl_max(work, port) + port / TRAFFIC_WEIGHT;
 }
@@ -694,16 +737,20 @@ static bool plain_fits(const struct budget *u, struct rvl_tiling *t)
 	const struct rvl_layer *l = u->l;
 	int64_t h = plain_in(l, t->th, 0), w = plain_in(l, t->tw, 1);
 
-	if (h > MAX_COUNT || w > MAX_COUNT || t->og > MAX_OCB)
+	if (h > MAX_COUNT || w > MAX_COUNT || t->og > MAX_OCB ||
+	    !divides_bits(l, t->tw, rvl_plain_view(l)->w))
 		return false;
 	t->in_words = h * w * t->og;
 	t->out_words = l->e.stages ? t->th * t->tw * t->og : 0;
-	return t->in_slots * t->in_words + (t->out_slots + t->b_slots) * t->out_words <= u->inp;
+	t->bit_words = bit_words(u->b, l, t->th, t->tw);
+	return t->in_slots * t->in_words + (t->out_slots + t->b_slots) * t->out_words +
+		       t->bit_slots * t->bit_words <= u->inp;
 }
 
 static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 {
 	struct budget u = { .b = b, .l = l, .inp = b->inp_bytes / b->tn };
+	const struct rvl_view *v = rvl_plain_view(l);
 	int64_t blocks = rvl_div_up(l->rep.phases ? l->out.v.c : l->in.v.c, b->tn);
 	int64_t most = l->spread ? MAX_SPREAD : MAX_COUNT;
 	/* Pixels of the operand, each so many of the result: tiles consist of whole ones. */
@@ -714,13 +761,15 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 		return false;
 	for (int copies = 2; copies >= 1; copies--) {
 		t = (struct rvl_tiling){ .in_slots = copies,
-					 .out_slots = copies,
+					 .out_slots = l->e.only ? 0 : copies,
+					 .bit_slots = l->has_bits ? copies : 0,
 					 .b_slots = l->has_b ? copies : 0 };
-		for (w = rvl_min(l->out.v.w, most) / rx; w >= 1; w /= 2) {
+		for (w = rvl_min(v->w, most) / rx; w >= 1; w /= 2) {
 			t.tw = w * rx;
-			for (h = rvl_min(l->out.v.h, most) / ry; h >= 1; h /= 2) {
+			for (h = rvl_min(v->h, most) / ry; h >= 1; h /= 2) {
 				t.th = h * ry;
-				for (t.og = rvl_min(blocks, MAX_OCB); t.og >= 1; t.og /= 2) {
+				for (t.og = rvl_min(blocks, MAX_OCB); t.og >= 1;
+				     t.og = l->has_bits ? 0 : t.og / 2) {
 					if (plain_fits(&u, &t))
 						goto found;
 				}
@@ -729,7 +778,7 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 	}
 	return false;
 found:
-	if (t.og >= 4 && t.og == blocks &&
+	if (!l->has_bits && t.og >= 4 && t.og == blocks &&
 	    t.in_words > 512) /* some of it loads while some is stored */
 		t.og = rvl_div_up(t.og, 4);
 	plain_fits(&u, &t);

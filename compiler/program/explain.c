@@ -316,6 +316,8 @@ static void layer_uses(const struct rvl_layer *l, struct uses *u)
 	if (l->has_b)
 		u->read[u->reads++] = l->b.s;
 	u->write[u->writes++] = l->out.s;
+	if (l->has_bits)
+		u->write[u->writes++] = l->bits.s;
 }
 
 static bool feeds(const struct uses *from, const struct uses *to)

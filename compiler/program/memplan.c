@@ -128,6 +128,8 @@ static int note_layer(struct plan *p, const struct rvl_layer *l, uint32_t step, 
 
 	if (!rc && l->has_b)
 		rc = note_use(p, l->b.s, step, turn, false);
+	if (!rc && l->has_bits)
+		rc = note_use(p, l->bits.s, step, turn, true);
 	return rc ? rc : note_use(p, l->out.s, step, turn, true);
 }
 
@@ -417,6 +419,9 @@ static uint32_t list_written(const struct rvl_backend *be, const struct rvl_stor
 	for (uint32_t i = 0; i < be->n_layers; i++)
 		if (!be->layer[i]->to)
 			list[n++] = be->layer[i]->out.s;
+	for (uint32_t i = 0; i < be->n_layers; i++)
+		if (be->layer[i]->has_bits && !be->layer[i]->e.only)
+			list[n++] = be->layer[i]->bits.s;
 	return n;
 }
 
@@ -438,7 +443,7 @@ static bool parts_meet(const struct rvl_store *a, const struct rvl_store *b)
 /* Parts lie inside their stores, and no byte of a store is written twice. */
 static int check_parts(const struct rvl_backend *be)
 {
-	const struct rvl_store **list = calloc(count_writings(be) + be->n_layers + 1, sizeof(*list));
+	const struct rvl_store **list = calloc(count_writings(be) + 2 * be->n_layers + 1, sizeof(*list));
 	uint32_t n;
 	int rc = 0;
 

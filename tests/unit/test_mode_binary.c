@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The binary mode: layers on bits run on the array with the results of the interpreter bit for bit,
+ * and the bits of a result are written beside it.
+ */
+#include <check.h>
+
+#include "mode_rig.h"
+#include "qbinary.h"
+#include "rivulet_isa.h"
+#include "suite.h"
+
+static struct rivulet_board board;
+
+static struct qb_conv plain_binary(int64_t c, int64_t m, int64_t k)
+{
+	return (struct qb_conv){ .c = c, .m = m, .kh = k, .kw = k,
+				 .pad = { k / 2, k / 2, k / 2, k / 2 }, .type = RVL_TYPE_U8 };
+}
+
+static bool is_binary(const struct rivulet_explain *e, const char *node)
+{
+	return strstr(row_of(e, node)->reason, " tap") && strstr(row_of(e, node)->reason, "binary: ");
+}
+
+static struct rvl_tensor *random_input(struct qg *q, int64_t channels)
+{
+	struct rvl_shape s = { 4, { qg_range(q, 1, 2), channels, qg_range(q, 4, 15), qg_range(q, 4, 20) } };
+	struct rvl_tensor *x = qg_tensor(q, "x", qg_range(q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8, s, 0.02f, 3);
+
+	qg_input(q, x);
+	return x;
+}
+
+static struct qb_conv random_conv(struct qg *q, int64_t c, int64_t m)
+{
+	struct qb_conv b = plain_binary(c, m, qg_range(q, 1, 4));
+
+	b.kw = qg_range(q, 1, 5);
+	b.sy = qg_range(q, 1, 3);
+	b.sx = qg_range(q, 1, 3);
+	b.dy = b.kh < 3 ? qg_range(q, 1, 2) : 1;
+	b.dx = b.kw < 3 ? qg_range(q, 1, 2) : 1;
+	for (int i = 0; i < 4; i++)
+		b.pad[i] = qg_range(q, 0, 2);
+	b.padding = (int32_t)qg_range(q, -1, 1);
+	b.type = qg_range(q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8;
+	b.prelu = qg_range(q, 0, 1);
+	b.relu = qg_range(q, 0, 1);
+	return b;
+}
+
+/* A sign and a layer of any shape. */
+static void single(struct qg *q, uint64_t seed)
+{
+	struct qb_conv c;
+	struct rvl_tensor *x;
+
+	qg_open(q, seed);
+	x = random_input(q, 64 * qg_range(q, 1, 4));
+	c = random_conv(q, x->shape.dim[1], qg_range(q, 1, 100));
+	qg_output(q, qb_conv(q, "layer", qb_sign(q, "sign", x), &c, NULL));
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+}
+
+/* Residual layers: each has the image and its bits as results, and the image before as shortcut. */
+static void residual(struct qg *q, uint64_t seed)
+{
+	int64_t channels;
+	struct rvl_tensor *x, *bits;
+	struct qb_conv c;
+
+	qg_open(q, seed);
+	channels = 64 * qg_range(q, 1, 3);
+	x = random_input(q, channels);
+	c = plain_binary(channels, channels, 3);
+	c.shortcut = x;
+	c.bits = true;
+	x = qb_conv(q, "layer", qb_sign(q, "sign", x), &c, &bits);
+	c.shortcut = x;
+	c.prelu = qg_range(q, 0, 1);
+	c.type = RVL_TYPE_S8;
+	x = qb_conv(q, "second", bits, &c, &bits);
+	c = plain_binary(channels, qg_range(q, 1, 40), qg_range(q, 1, 3));
+	c.sy = c.sx = 2;
+	qg_output(q, qb_conv(q, "last", bits, &c, NULL));
+	if (qg_range(q, 0, 1)) {
+		struct qg_conv after = plain_conv(20, 1);
+
+		q->g->n_outputs = 0;
+		qg_output(q, qg_conv(q, "after", x, &after));
+	}
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+}
+
+/* Layers that give bits alone, as in a network without residuals. */
+static void chain(struct qg *q, uint64_t seed)
+{
+	struct rvl_tensor *x;
+	struct qb_conv c;
+
+	qg_open(q, seed);
+	x = qb_sign(q, "sign", random_input(q, 64));
+	c = random_conv(q, 64, 64 * qg_range(q, 1, 3));
+	c.only = true;
+	c.prelu = false;
+	for (int i = 0; i < 4; i++)
+		c.pad[i] = 2;
+	x = qb_conv(q, "layer", x, &c, NULL);
+	c = plain_binary(c.m, qg_range(q, 1, 70), 3);
+	qg_output(q, qb_conv(q, "last", x, &c, NULL));
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+}
+
+/* The sign is a result of the convolution or pool before it, which others read or not. */
+static void after_bytes(struct qg *q, uint64_t seed)
+{
+	struct qg_conv first = plain_conv(64 * (1 + (int64_t)seed % 2), 3);
+	struct rvl_tensor *x = open_image(q, seed, 3, 16, 24);
+	struct qb_conv c;
+
+	x = qg_conv(q, "first", x, &first);
+	if (seed % 3)
+		x = qg_max_pool(q, "pool", x, 3, 2, 1);
+	c = plain_binary(first.m, first.m, 3);
+	c.shortcut = seed % 5 ? x : NULL;
+	qg_output(q, qb_conv(q, "layer", qb_sign(q, "sign", x), &c, NULL));
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+}
+
+static const struct {
+	void (*build)(struct qg *q, uint64_t seed);
+	uint32_t n;
+} kinds[] = { { single, 60 }, { residual, 20 }, { chain, 20 }, { after_bytes, 30 } };
+
+#define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
+
+START_TEST(layers_equal_the_interpreter)
+{
+	uint32_t taken = 0;
+
+	load_board(&board, "zcu102-binary");
+	for (uint64_t seed = 0; seed < kinds[_i].n; seed++) {
+		struct rivulet_explain e;
+		struct qg q;
+
+		kinds[_i].build(&q, seed + 100);
+		check(&q, &board, NULL, &e);
+		taken += is_binary(&e, "layer");
+		rivulet_explain_free(&e);
+		rvl_graph_free(q.g);
+	}
+	ck_assert_uint_eq(taken, kinds[_i].n);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("mode_binary");
+	TCase *t = add_case(s, "binary", 300, NULL, NULL);
+
+	tcase_add_loop_test(t, layers_equal_the_interpreter, 0, KINDS);
+	return run_suite(s);
+}
