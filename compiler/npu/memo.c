@@ -154,12 +154,14 @@ static struct rvl_layer bare_layer(struct rvl_memo *m, const struct rvl_layer *l
 	c.in.s = number_of(m, l->in.s);
 	c.b.s = number_of(m, l->b.s);
 	c.out.s = number_of(m, l->out.s);
+	c.bits.s = number_of(m, l->bits.s);
 	c.p.w.t = NULL;
 	c.p.bias = c.p.raw_bias = NULL;
 	c.p.mult = NULL;
 	if (l->mode && l->mode->own_size)
 		c.p.own = NULL;
 	memset(c.e.lut, 0, sizeof(c.e.lut));
+	c.e.ext = NULL;
 	c.from = c.to = NULL;
 	c.t.cost = 0;
 	if (number)

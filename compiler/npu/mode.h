@@ -13,7 +13,7 @@ struct rvl_binary_layer {
 	uint32_t passes; /* of a block */
 	uint64_t clear;	 /* struct rvl_nest */
 	int64_t channels;
-	int32_t padding; /* what a position of the padding is: 0, 1, -1 */
+	int64_t padding; /* what a position of the padding is: 0, 1, -1 */
 };
 
 /** Sets l->p.own; l->in.pixels and l->p.win are set. False without memory. */

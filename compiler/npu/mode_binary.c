@@ -123,6 +123,7 @@ const struct rvl_mode rvl_mode_binary = {
 	.isa = RIVULET_MODE_BINARY,
 	.missing = "this board's array has no binary mode",
 	.direct = true,
+	.own_size = sizeof(struct rvl_binary_layer),
 	.takes = takes,
 	.nest = nest,
 	.array = array,
