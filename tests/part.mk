@@ -142,6 +142,11 @@ $(eval $(call program,tests/sc_rmse,tests/sc/rmse.c,uapi,-lm))
 $(eval $(call program,tests/bench_sc,tests/bench/bench_sc.c,compiler kernels sim uapi,-lm))
 $(eval $(call program,tests/bench_cpu,tests/bench/bench_cpu.c,kernels uapi,-lm))
 $(eval $(call program,tests/bench_float,tests/bench/bench_float.c,kernels uapi,-lm))
+$(eval $(call program,tests/bench_binary_cpu,tests/bench/bench_binary_cpu.c,kernels uapi,-lm))
+# The binary convolutions of BiRealNet-18 on one core.
+.PHONY: bench-binary-cpu
+bench-binary-cpu: $(BUILD)/tests/bench_binary_cpu
+	@$<
 .PHONY: bench-cpu bench-float bench-peers check-int8 check-float
 bench-cpu: $(BUILD)/tests/bench_cpu bench-float bench-peers
 	@$<

@@ -111,6 +111,8 @@ TARGET static void count_bw(const struct rvl_b_call *c)
 	_mm512_cmp_ps_mask((__m512)(u), _mm512_setzero_ps(), _CMP_LT_OQ), (__m512)(a)))
 #define REACH_F(u, t) ((uint32_t)_mm512_cmp_ps_mask((__m512)(u), (__m512)(t), _CMP_GE_OQ))
 #define REACH_I(q, t) ((uint32_t)_mm512_cmpge_epi32_mask((__m512i)(q), (__m512i)(t)))
+#define LOAD_S8(p) ((post_i)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p))))
+#define LOAD_U8(p) ((post_i)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(p))))
 #include "binary/post.h"
 
 const struct rvl_b_kernels rvl_b_avx512 = { "avx512bw", BW_MR, BW_NR, count_bw, post };

@@ -20,15 +20,18 @@ struct rvl_b_post {
 	int32_t q_lo, q_hi;		/* clamp of an integer result */
 };
 
-/* Sums of one pixel: @n channels from @m on, a multiple of the set's vectors. */
+#define RVL_B_MR 8	/* most pixels and channels of a tile */
+#define RVL_B_NR 32
+
+/* Sums of @rows pixels: @n channels from @m on, a multiple of the set's vectors, adjacent in memory. */
 struct rvl_b_tile {
 	int64_t m;
-	int n;
-	const int32_t *pop;	/* products that are -1; a sum is base - 2 * pop */
-	const int32_t *base;
-	const void *shortcut;	/* of channel m; the channels are adjacent */
-	void *y;
-	uint64_t *bits;		/* set to the bits of the channels */
+	int n, rows;
+	const int32_t *pop;		/* [row][n]: products that are -1; a sum is base - 2 * pop */
+	const int32_t *base[RVL_B_MR];
+	const char *shortcut[RVL_B_MR];
+	char *y[RVL_B_MR];
+	uint64_t bits[RVL_B_MR];	/* set */
 };
 
 /*
@@ -43,15 +46,12 @@ struct rvl_b_call {
 	int32_t *pop;
 };
 
-#define RVL_B_MR 8	/* most pixels and channels of a tile */
-#define RVL_B_NR 32
-
 /* The kernels of an instruction set. nr is a multiple of 8 that divides 64, and of the vectors of post(). */
 struct rvl_b_kernels {
 	const char *name;
 	int mr, nr;
 	void (*count)(const struct rvl_b_call *c);
-	void (*post)(const struct rvl_b_post *p, const struct rvl_b_tile *t);
+	void (*post)(const struct rvl_b_post *p, struct rvl_b_tile *t);
 };
 
 extern const struct rvl_b_kernels rvl_b_scalar, rvl_b_avx2, rvl_b_avx512, rvl_b_vpopcnt, rvl_b_neon;
@@ -71,6 +71,7 @@ struct rvl_b_conv {
 	int32_t padding;		/* what a position of the padding counts as: 0, 1 or -1 */
 	struct rvl_pitch sp;		/* of the shortcut */
 	const struct rvl_b_kernels *kernels;
+	int64_t y_size, s_size;		/* bytes of an element of the result and of the shortcut */
 	struct rvl_b_padded padded;
 	uint64_t *w;			/* [group][panel of nr channels][word][nr] */
 	int64_t panels;			/* of a group */

@@ -112,6 +112,8 @@ int rvl_b_conv_pack(struct rvl_kernel *k)
 	if (!b->padding)
 		sum_taps(k, b);
 	make_runs(g, b);
+	b->y_size = (int64_t)rvl_type_size(b->post.y);
+	b->s_size = (int64_t)rvl_type_size(b->post.shortcut);
 	k->scratch = b->padded.copied ? (size_t)bytes : 0;
 	return 0;
 }
@@ -180,29 +182,67 @@ static void copy_rows(void *arg, int64_t first, int64_t past)
 
 /* ---- tiles ---- */
 
-/* Pixels of the result, a panel of channels, and where they lie. */
-struct tile {
-	int64_t group, panel;
-	int64_t first;		/* pixel, of all images */
-	int rows;
-};
+#define BLOCK 48	/* pixels that share the cost of their places; a multiple of each set's mr */
 
 struct place {
 	int64_t n, y, x;
 };
 
-static struct place place_of(const struct rvl_conv_geom *g, int64_t pixel)
-{
-	return (struct place) { pixel / (g->oh * g->ow), pixel / g->ow % g->oh, pixel % g->ow };
-}
+/* Pixels of the result: where their windows, shortcuts, values and bits begin. */
+struct block {
+	int n;
+	struct place place[BLOCK];
+	const uint64_t *x[BLOCK];	/* in the first group's image */
+	const char *shortcut[BLOCK];
+	char *y[BLOCK];
+	uint8_t *bits[BLOCK];
+	bool border[BLOCK];		/* a tap lies in padding that contributes nothing */
+};
 
-static const uint64_t *window(const struct fast_run *r, int64_t group, struct place p)
+/* A panel of channels. */
+struct panel {
+	int64_t group, m;	/* the first channel */
+	int n;			/* channels */
+	const uint64_t *w;
+	bool dense, whole;	/* results and shortcut lie side by side and fill the panel */
+};
+
+static void enter(const struct fast_run *r, struct block *bl, int i, struct place p)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
 	const struct rvl_b_conv *b = r->k->bin;
-	int64_t at = ((p.n * g->group + group) * b->padded.h + p.y * g->s[0]) * b->padded.w + p.x * g->s[1];
+	int64_t at = ((p.n * g->group) * b->padded.h + p.y * g->s[0]) * b->padded.w + p.x * g->s[1];
+	int64_t y = p.y * g->s[0] - g->pad[0], x = p.x * g->s[1] - g->pad[1];
 
-	return (r->image ? r->image : r->x) + at * b->group_words;
+	bl->place[i] = p;
+	bl->x[i] = (r->image ? r->image : r->x) + at * b->group_words;
+	bl->shortcut[i] = r->shortcut ? r->shortcut + (p.n * b->sp.n + p.y * b->sp.y + p.x * b->sp.x) * b->s_size :
+			  NULL;
+	bl->y[i] = r->y ? r->y + (p.n * g->yp.n + p.y * g->yp.y + p.x * g->yp.x) * b->y_size : NULL;
+	bl->bits[i] = r->bits ? r->bits + ((p.n * g->oh + p.y) * g->ow + p.x) * b->out_words * 8 : NULL;
+	bl->border[i] = !b->padding && (y < 0 || x < 0 || y + (g->k[0] - 1) * g->d[0] >= g->h ||
+					x + (g->k[1] - 1) * g->d[1] >= g->w);
+}
+
+/* The pixels from @first on, the last one repeated up to a whole tile. */
+static void fill_block(const struct fast_run *r, struct block *bl, int64_t first, int n)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	struct place p = { first / (g->oh * g->ow), first / g->ow % g->oh, first % g->ow };
+
+	bl->n = n;
+	for (int i = 0; i < n; i++) {
+		enter(r, bl, i, p);
+		if (++p.x < g->ow)
+			continue;
+		p.x = 0;
+		if (++p.y < g->oh)
+			continue;
+		p.y = 0;
+		p.n++;
+	}
+	for (int i = n; i < BLOCK; i++)
+		bl->x[i] = bl->x[n - 1];
 }
 
 /* What a sum without different bits is, in each channel: less the weights of taps in the padding. */
@@ -213,18 +253,17 @@ static const int32_t *base_of(const struct rvl_kernel *k, struct place p, int64_
 	int64_t y = p.y * g->s[0] - g->pad[0], x = p.x * g->s[1] - g->pad[1];
 	int64_t row = g->m + RVL_B_NR;
 
-	if (b->padding || (y >= 0 && x >= 0 && y + (g->k[0] - 1) * g->d[0] < g->h &&
-			   x + (g->k[1] - 1) * g->d[1] < g->w))
-		return b->inside;
 	memcpy(own, b->inside, RVL_B_NR * sizeof(*own));
-	for (int64_t t = 0; t < g->k[0] * g->k[1]; t++) {
-		int64_t iy = y + t / g->k[1] * g->d[0], ix = x + t % g->k[1] * g->d[1];
-		const int32_t *sum = b->tap_sums + t * row + m;
+	for (int64_t ky = 0; ky < g->k[0]; ky++)
+		for (int64_t kx = 0; kx < g->k[1]; kx++) {
+			int64_t iy = y + ky * g->d[0], ix = x + kx * g->d[1];
+			const int32_t *sum = b->tap_sums + (ky * g->k[1] + kx) * row + m;
 
-		if (iy < 0 || iy >= g->h || ix < 0 || ix >= g->w)
+			if (iy >= 0 && iy < g->h && ix >= 0 && ix < g->w)
+				continue;
 			for (int j = 0; j < RVL_B_NR; j++)
 				own[j] += sum[j];
-	}
+		}
 	return own;
 }
 
@@ -239,83 +278,115 @@ static void spread(const char *x, int64_t from, char *y, int64_t to, int n, size
 static void put_bits(uint8_t *pixel, int64_t m, int n, bool last, uint64_t bits)
 {
 	uint8_t *p = pixel + m / 8;
-	uint64_t v = n < 64 ? bits & ((1ull << n) - 1) : bits;
+	uint64_t v = bits & ((1ull << n) - 1);
 	int at = (int)(m % 8), bytes = (at + n + 7) / 8;
 
-	if (at)
-		v = v << at | (*p & ((1u << at) - 1));
-	memcpy(p, &v, (size_t)bytes);
+	if (n == 32 && !at) {
+		memcpy(p, &v, 4);
+	} else {
+		if (at)
+			v = v << at | (*p & ((1u << at) - 1));
+		for (int i = 0; i < bytes; i++)
+			p[i] = (uint8_t)(v >> 8 * i);
+	}
 	for (int64_t i = m / 8 + bytes; last && i % 8; i++)
 		pixel[i] = 0;
 }
 
-/* The results of one pixel: in place if they are dense and fill the panel, else by way of memory of a panel. */
-static void finish(const struct fast_run *r, const struct tile *t, struct place p, const int32_t *pop)
+/* The results of one row of a tile by way of memory of a panel: they are not dense or do not fill it. */
+static void finish_apart(const struct fast_run *r, const struct block *bl, int i, const struct panel *p,
+			 struct rvl_b_tile *t, int row)
 {
-	const struct rvl_kernel *k = r->k;
-	const struct rvl_b_conv *b = k->bin;
-	const struct rvl_pitch *yp = &k->g.yp, *sp = &b->sp;
-	int64_t mg = k->g.m / k->g.group, m = t->group * mg + t->panel * b->kernels->nr;
-	int nr = b->kernels->nr, n = mg - t->panel * nr < nr ? (int)(mg - t->panel * nr) : nr;
+	const struct rvl_b_conv *b = r->k->bin;
+	int64_t ys = b->y_size, ss = b->s_size, y_step = r->k->g.yp.c * ys, s_step = b->sp.c * ss;
 	_Alignas(64) char y[RVL_B_NR * 4], shortcut[RVL_B_NR * 4] = { 0 };
-	int32_t own[RVL_B_NR];
-	int64_t ys = (int64_t)rvl_type_size(b->post.y), ss = (int64_t)rvl_type_size(b->post.shortcut);
-	char *to = r->y ? r->y + (p.n * yp->n + m * yp->c + p.y * yp->y + p.x * yp->x) * ys : NULL;
-	const char *from = r->shortcut ? r->shortcut + (p.n * sp->n + m * sp->c + p.y * sp->y + p.x * sp->x) * ss : NULL;
-	bool dense = n == nr && yp->c == 1, whole = n == nr && sp->c == 1;
-	uint64_t bits = 0;
-	struct rvl_b_tile tile = {
-		.m = m, .n = nr, .pop = pop, .base = base_of(k, p, m, own),
-		.shortcut = whole ? from : shortcut, .y = dense ? to : y, .bits = &bits,
+	struct rvl_b_tile one = {
+		.m = t->m, .n = t->n, .rows = 1, .pop = t->pop + row * t->n, .base = { t->base[row] },
+		.shortcut = { p->whole ? t->shortcut[row] : shortcut }, .y = { p->dense ? t->y[row] : y },
 	};
 
-	if (from && !whole)
-		spread(from, sp->c * ss, shortcut, ss, n, (size_t)ss);
-	b->kernels->post(&b->post, &tile);
-	if (to && !dense)
-		spread(y, ys, to, yp->c * ys, n, (size_t)ys);
-	if (r->bits)
-		put_bits(r->bits + ((p.n * k->g.oh + p.y) * k->g.ow + p.x) * b->out_words * 8, m, n,
-			       m + n == k->g.m, bits);
+	if (!p->whole && bl->shortcut[i])
+		spread(bl->shortcut[i] + p->m * s_step, s_step, shortcut, ss, p->n, (size_t)ss);
+	b->kernels->post(&b->post, &one);
+	if (!p->dense && bl->y[i])
+		spread(y, ys, bl->y[i] + p->m * y_step, y_step, p->n, (size_t)ys);
+	t->bits[row] = one.bits[0];
 }
 
-static void run_tile(const struct fast_run *r, const struct tile *t)
+/* The results of the tile that begins with pixel @at of the block. */
+static void finish(const struct fast_run *r, const struct block *bl, int at, const struct panel *p,
+		   struct rvl_b_tile *t)
+{
+	const struct rvl_b_conv *b = r->k->bin;
+	int32_t own[RVL_B_MR][RVL_B_NR];
+
+	for (int i = 0; i < t->rows; i++) {
+		t->base[i] = b->inside;
+		if (bl->border[at + i])
+			t->base[i] = base_of(r->k, bl->place[at + i], p->m, own[i]);
+		t->shortcut[i] = bl->shortcut[at + i] + p->m * b->s_size;
+		t->y[i] = bl->y[at + i] + p->m * b->y_size;
+	}
+	if (p->dense && p->whole)
+		b->kernels->post(&b->post, t);
+	for (int i = 0; !(p->dense && p->whole) && i < t->rows; i++)
+		finish_apart(r, bl, at + i, p, t, i);
+	for (int i = 0; r->bits && i < t->rows; i++)
+		put_bits(bl->bits[at + i], p->m, p->n, p->m + p->n == r->k->g.m, t->bits[i]);
+}
+
+static struct panel panel_of(const struct rvl_kernel *k, const struct fast_run *r, int64_t i)
+{
+	const struct rvl_b_conv *b = k->bin;
+	int nr = b->kernels->nr;
+	int64_t mg = k->g.m / k->g.group, at = i % b->panels * nr;
+	bool full = mg - at >= nr;
+
+	return (struct panel) {
+		.group = i / b->panels, .m = i / b->panels * mg + at, .n = full ? nr : (int)(mg - at),
+		.w = b->w + i * b->runs * b->run * nr, .dense = full && (!r->y || k->g.yp.c == 1),
+		.whole = full && (!r->shortcut || b->sp.c == 1),
+	};
+}
+
+static void run_panel(const struct fast_run *r, const struct block *bl, const struct panel *p)
 {
 	const struct rvl_b_conv *b = r->k->bin;
 	const struct rvl_b_kernels *ks = b->kernels;
 	_Alignas(64) int32_t pop[RVL_B_MR * RVL_B_NR];
 	const uint64_t *x[RVL_B_MR];
-	struct place p[RVL_B_MR];
 	struct rvl_b_call c = {
-		.x = x, .off = b->off, .runs = b->runs, .run = b->run, .pop = pop,
-		.w = b->w + (t->group * b->panels + t->panel) * b->runs * b->run * ks->nr,
+		.x = x, .off = b->off, .runs = b->runs, .run = b->run, .pop = pop, .w = p->w,
 	};
 
-	for (int i = 0; i < ks->mr; i++) {
-		p[i] = i < t->rows ? place_of(&r->k->g, t->first + i) : p[0];
-		x[i] = window(r, t->group, p[i]);
+	for (int at = 0; at < bl->n; at += ks->mr) {
+		struct rvl_b_tile t;
+
+		for (int i = 0; i < ks->mr; i++)
+			x[i] = bl->x[at + i] + p->group * b->padded.words;
+		ks->count(&c);
+		t.m = p->m;
+		t.n = ks->nr;
+		t.rows = bl->n - at < ks->mr ? bl->n - at : ks->mr;
+		t.pop = pop;
+		finish(r, bl, at, p, &t);
 	}
-	ks->count(&c);
-	for (int i = 0; i < t->rows; i++)
-		finish(r, t, p[i], pop + i * ks->nr);
 }
 
-/* Pixels [first, past), of which each panel is computed in turn, so that its weights stay in the cache. */
+/* Pixels [first, past), a block at a time, for which each panel of weights stays in the cache. */
 static void run_pixels(void *arg, int64_t first, int64_t past)
 {
 	const struct fast_run *r = arg;
-	const struct rvl_b_conv *b = r->k->bin;
-	int mr = b->kernels->mr;
+	struct block bl;
 
-	for (int64_t i = 0; i < r->k->g.group * b->panels; i++)
-		for (int64_t at = first; at < past; at += mr) {
-			struct tile t = {
-				.group = i / b->panels, .panel = i % b->panels, .first = at,
-				.rows = past - at < mr ? (int)(past - at) : mr,
-			};
+	for (int64_t at = first; at < past; at += BLOCK) {
+		fill_block(r, &bl, at, past - at < BLOCK ? (int)(past - at) : BLOCK);
+		for (int64_t i = 0; i < r->k->g.group * r->k->bin->panels; i++) {
+			struct panel p = panel_of(r->k, r, i);
 
-			run_tile(r, &t);
+			run_panel(r, &bl, &p);
 		}
+	}
 }
 
 #define LEAST_PIXELS 24	/* that a thread takes */

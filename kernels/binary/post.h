@@ -4,7 +4,8 @@
  * defines POST, the name of the function; TARGET, an attribute; LANES, floats of a vector; FMA(a, b,
  * c); RINT(v); MAX(v, l) and MIN(v, h), which give the second operand for a NaN; BELOW_0(u, a), which
  * is a where u < 0 and u elsewhere; and REACH_F(u, t) and REACH_I(q, t), bit i of which says whether
- * lane i of the first operand is at least that of the second.
+ * lane i of the first operand is at least that of the second. It may define LOAD_S8(p) and LOAD_U8(p),
+ * which widen LANES bytes.
  *
  * Steps and roundings are those of docs/numerics.md 13 and of ref.c.
  */
@@ -18,6 +19,12 @@ typedef int16_t post_h __attribute__((vector_size(LANES * 2)));
 typedef int8_t post_b __attribute__((vector_size(LANES)));
 typedef uint8_t post_u __attribute__((vector_size(LANES)));
 
+/* The parameters of LANES channels. */
+struct post_lanes {
+	post_f lo, hi, scale, bias, shortcut_scale, slope, after, least, most, t_float;
+	post_i zero, t_int;
+};
+
 INLINE post_f post_load(const float *p)
 {
 	post_f v;
@@ -26,65 +33,86 @@ INLINE post_f post_load(const float *p)
 	return v;
 }
 
-/* min(max(v, lo), hi); a NaN becomes lo. */
-INLINE post_f post_clamp(post_f v, float lo, float hi)
-{
-	post_f l = lo - (post_f) { 0 }, h = hi - (post_f) { 0 };
-
-	v = MAX(v, l);
-	return MIN(v, h);
-}
-
-INLINE post_f post_sum(const struct rvl_b_tile *t, int at)
-{
-	post_i pop, base;
-
-	memcpy(&pop, t->pop + at, sizeof(pop));
-	memcpy(&base, t->base + at, sizeof(base));
-	return __builtin_convertvector(base - pop - pop, post_f);
-}
-
-INLINE post_f post_shortcut(const struct rvl_b_post *p, const void *from, int at)
+INLINE post_i post_load_int(const int32_t *p)
 {
 	post_i v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+INLINE post_f post_all(float v)
+{
+	return v - (post_f) { 0 };
+}
+
+INLINE struct post_lanes post_parameters(const struct rvl_b_post *p, int64_t m)
+{
+	struct post_lanes l = {
+		.lo = post_all(p->lo), .hi = post_all(p->hi), .zero = p->y_zero - (post_i) { 0 },
+		.least = post_all((float)(p->q_lo - p->y_zero)),
+		.most = post_all((float)(p->q_hi - p->y_zero)),
+	};
+
+	if (p->scale) {
+		l.scale = post_load(p->scale + m);
+		l.bias = post_load(p->bias + m);
+	}
+	if (p->shortcut_scale)
+		l.shortcut_scale = post_load(p->shortcut_scale + m);
+	if (p->slope) {
+		l.slope = post_load(p->slope + m);
+		l.after = post_load(p->after + m);
+	}
+	if (p->t_float)
+		l.t_float = post_load(p->t_float + m);
+	if (p->t_int)
+		l.t_int = post_load_int(p->t_int + m);
+	return l;
+}
+
+INLINE post_f post_sum(const struct rvl_b_tile *t, int row, int at)
+{
+	post_i pop = post_load_int(t->pop + row * t->n + at);
+
+	return __builtin_convertvector(post_load_int(t->base[row] + at) - pop - pop, post_f);
+}
+
+INLINE post_i post_bytes(const struct rvl_b_post *p, const char *from)
+{
+#ifdef LOAD_S8
+	return p->shortcut == RVL_TYPE_S8 ? LOAD_S8(from) : LOAD_U8(from);
+#else
+	post_b b;
+	post_u u;
+
+	memcpy(&b, from, sizeof(b));
+	memcpy(&u, from, sizeof(u));
+	return p->shortcut == RVL_TYPE_S8 ? __builtin_convertvector(b, post_i) :
+					    __builtin_convertvector(u, post_i);
+#endif
+}
+
+INLINE post_f post_shortcut(const struct rvl_b_post *p, const char *from, int at)
+{
+	post_i v;
+	post_h h;
 
 	if (p->shortcut == RVL_TYPE_F32)
 		return post_load((const float *)from + at);
 	if (p->shortcut == RVL_TYPE_S16) {
-		post_h h;
-
 		memcpy(&h, (const int16_t *)from + at, sizeof(h));
 		v = __builtin_convertvector(h, post_i);
-	} else if (p->shortcut == RVL_TYPE_S8) {
-		post_b b;
-
-		memcpy(&b, (const int8_t *)from + at, sizeof(b));
-		v = __builtin_convertvector(b, post_i);
 	} else {
-		post_u u;
-
-		memcpy(&u, (const uint8_t *)from + at, sizeof(u));
-		v = __builtin_convertvector(u, post_i);
+		v = post_bytes(p, from + at);
 	}
 	return __builtin_convertvector(v - p->shortcut_zero, post_f);
 }
 
-INLINE post_f post_value(const struct rvl_b_post *p, const struct rvl_b_tile *t, int at, post_f a)
+INLINE post_i post_store(const struct rvl_b_post *p, const struct post_lanes *l, char *y, int at, post_f u)
 {
-	int64_t m = t->m + at;
-	post_f u = FMA(a, post_load(p->scale + m), post_load(p->bias + m));
-
-	if (p->shortcut_scale)
-		u = FMA(post_shortcut(p, t->shortcut, at), post_load(p->shortcut_scale + m), u);
-	if (p->slope)
-		u = BELOW_0(u, u * post_load(p->slope + m)) + post_load(p->after + m);
-	return u;
-}
-
-INLINE post_i post_store(const struct rvl_b_post *p, void *y, int at, post_f u)
-{
-	post_f v = post_clamp(u, (float)(p->q_lo - p->y_zero), (float)(p->q_hi - p->y_zero));
-	post_i q = __builtin_convertvector(RINT(v), post_i) + p->y_zero;
+	post_f v = MIN(MAX(u, l->least), l->most);
+	post_i q = __builtin_convertvector(RINT(v), post_i) + l->zero;
 
 	if (p->y == RVL_TYPE_S16) {
 		post_h h = __builtin_convertvector(q, post_h);
@@ -93,41 +121,43 @@ INLINE post_i post_store(const struct rvl_b_post *p, void *y, int at, post_f u)
 	} else {
 		post_b b = __builtin_convertvector(q, post_b);
 
-		memcpy((int8_t *)y + at, &b, sizeof(b));
+		memcpy(y + at, &b, sizeof(b));
 	}
 	return q;
 }
 
-INLINE uint32_t post_reaches(post_i q, const int32_t *threshold)
+/* LANES channels of one pixel; returns their bits. */
+INLINE uint32_t post_row(const struct rvl_b_post *p, const struct post_lanes *l,
+			 const struct rvl_b_tile *t, int row, int at)
 {
-	post_i t;
-
-	memcpy(&t, threshold, sizeof(t));
-	return REACH_I(q, t);
-}
-
-/* LANES channels from @at on; returns their bits. */
-INLINE uint32_t post_lanes(const struct rvl_b_post *p, const struct rvl_b_tile *t, int at)
-{
-	post_f a = post_sum(t, at), u;
+	post_f u = post_sum(t, row, at);
 	post_i q;
 
 	if (p->clamped)
-		a = post_clamp(a, p->lo, p->hi);
+		u = MIN(MAX(u, l->lo), l->hi);
 	if (!p->scale)
-		return post_reaches(__builtin_convertvector(a, post_i), p->t_int + t->m + at);
-	u = post_value(p, t, at, a);
+		return REACH_I(__builtin_convertvector(u, post_i), l->t_int);
+	u = FMA(u, l->scale, l->bias);
+	if (p->shortcut_scale)
+		u = FMA(post_shortcut(p, t->shortcut[row], at), l->shortcut_scale, u);
+	if (p->slope)
+		u = BELOW_0(u, u * l->slope) + l->after;
 	if (p->y == RVL_TYPE_F32) {
-		memcpy((float *)t->y + at, &u, sizeof(u));
-		return p->t_float ? REACH_F(u, post_load(p->t_float + t->m + at)) : 0;
+		memcpy((float *)t->y[row] + at, &u, sizeof(u));
+		return p->t_float ? REACH_F(u, l->t_float) : 0;
 	}
-	q = post_store(p, t->y, at, u);
-	return p->t_int ? post_reaches(q, p->t_int + t->m + at) : 0;
+	q = post_store(p, l, t->y[row], at, u);
+	return p->t_int ? REACH_I(q, l->t_int) : 0;
 }
 
-TARGET static void POST(const struct rvl_b_post *p, const struct rvl_b_tile *t)
+TARGET static void POST(const struct rvl_b_post *p, struct rvl_b_tile *t)
 {
-	for (int at = 0; at < t->n; at += LANES)
-		t->bits[0] = at ? t->bits[0] | (uint64_t)post_lanes(p, t, at) << at :
-				  post_lanes(p, t, at);
+	for (int i = 0; i < t->rows; i++)
+		t->bits[i] = 0;
+	for (int at = 0; at < t->n; at += LANES) {
+		const struct post_lanes l = post_parameters(p, t->m + at);
+
+		for (int i = 0; i < t->rows; i++)
+			t->bits[i] |= (uint64_t)post_row(p, &l, t, i, at) << at;
+	}
 }
