@@ -95,7 +95,22 @@ static inline void qb_byte_range(const struct rvl_tensor *t, int64_t *lo, int64_
 	*hi = *lo + 255;
 }
 
-/* The bits of an image of bytes. */
+/* A float image, which has no parameters. */
+static inline struct rvl_tensor *qb_image(struct qg *q, struct rvl_shape shape)
+{
+	struct rvl_tensor *t = NULL;
+
+	if (!q->rc)
+		q->rc = rvl_tensor_new(q->g, NULL, &t, &q->err);
+	if (q->rc)
+		return NULL;
+	t->type = RVL_TYPE_F32;
+	t->shape = shape;
+	t->shaped = true;
+	return t;
+}
+
+/* The bits of an image of bytes, or of floats in [-1, 1]. */
 static inline struct rvl_tensor *qb_sign(struct qg *q, const char *name, struct rvl_tensor *x)
 {
 	const int64_t *d;
@@ -107,7 +122,7 @@ static inline struct rvl_tensor *qb_sign(struct qg *q, const char *name, struct 
 	d = x->shape.dim;
 	qb_byte_range(x, &lo, &hi);
 	in[0] = x;
-	in[1] = qb_thresholds(q, d[1], lo, hi);
+	in[1] = x->type == RVL_TYPE_F32 ? qb_floats(q, 1, d[1], -1, 1) : qb_thresholds(q, d[1], lo, hi);
 	y = qb_bits(q, d[0], d[1], d[2], d[3]);
 	qg_node(q, RVL_OP_B_SIGN, name, 2, in, y);
 	return y;
@@ -176,7 +191,8 @@ static inline struct rvl_tensor *qb_conv(struct qg *q, const char *name, struct 
 	qb_inputs(q, c, in);
 	for (uint32_t i = 2; i < 8; i++)
 		n_in = in[i] ? i + 1 : n_in;
-	y = c->only ? qb_bits(q, x->shape.dim[0], c->m, h, w) :
+	y = c->only ? qb_bits(q, x->shape.dim[0], c->m, h, w) : c->type == RVL_TYPE_F32 ?
+		      qb_image(q, (struct rvl_shape){ 4, { x->shape.dim[0], c->m, h, w } }) :
 		      qg_tensor(q, NULL, c->type, (struct rvl_shape){ 4, { x->shape.dim[0], c->m, h, w } },
 				0.03f, qg_zp(q, c->type));
 	n = qg_node(q, RVL_OP_B_CONV, name, n_in, in, y);

@@ -86,7 +86,7 @@ static bool linked(const struct rvl_backend *be, const struct rvl_layer *a, cons
 {
 	const struct rvl_store *s = a->out.s;
 
-	return a->mode && !a->has_bits && !b->has_bits && !b->in.pixels && reads_ring(a, b) && b->in.s == s && s->blocked &&
+	return a->mode && !a->has_bits && !(b->mode && b->has_bits) && !b->in.pixels && reads_ring(a, b) && b->in.s == s && s->blocked &&
 	       s->place == RIVULET_PLACE_ARENA && !s->base && !s->has_parts && rvl_view_equal(&a->out.v, &b->in.v) &&
 	       readers(be, s) == 1 && !crosses_steps(be, s);
 }

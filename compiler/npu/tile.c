@@ -790,14 +790,17 @@ found:
 static bool tile_plain_rows(const struct rivulet_board *b, struct rvl_layer *l,
 			    const struct rvl_room *room)
 {
-	int64_t blocks = rvl_div_up(l->out.v.c, b->tn), row = 2 * l->out.v.w * blocks;
-	struct rvl_tiling t = { .tw = l->out.v.w, .og = blocks, .out_slots = 2 };
+	int64_t blocks = rvl_div_up(l->out.v.c, b->tn), cols = l->out.v.w;
+	int64_t row = 2 * (cols * blocks + bit_words(b, l, 1, cols));
+	struct rvl_tiling t = { .tw = cols, .og = blocks, .out_slots = 2,
+				.bit_slots = l->has_bits ? 2 : 0 };
 
 	t.th = rvl_min(rvl_min(room->th, l->out.v.h), room->inp / row);
 	if (t.th < 1 || blocks > MAX_OCB || l->in.v.w > MAX_COUNT || l->in.v.h > MAX_COUNT ||
 	    rvl_epilogue_words(l) > room->wgt)
 		return false;
 	t.out_words = t.th * t.tw * blocks;
+	t.bit_words = bit_words(b, l, t.th, cols);
 	l->t = t;
 	return true;
 }

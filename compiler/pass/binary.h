@@ -59,6 +59,9 @@ int rvl_binary_fold(struct rvl_graph *g, struct rvl_err *err);
 /** Makes BinarySign of the result of a BinaryConv an output of it. */
 int rvl_binary_join(struct rvl_graph *g, struct rvl_err *err);
 
+/** Takes the quantisation around a BinarySign or BinaryConv into it; other nodes stay. */
+int rvl_binary_quantise(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err);
+
 /** A constant of @n floats as input @i of the node. */
 int rvl_binary_floats(struct rvl_graph *g, struct rvl_node *n, uint32_t i, const float *v, int64_t rows,
 		      int64_t cols, struct rvl_err *err);

@@ -5,6 +5,7 @@
  * optional BatchNormalization, and QuantizeLinear. docs/numerics.md 6 lists which patterns are
  * exact.
  */
+#include "pass/binary.h"
 #include "pass/fuse.h"
 #include "pass/pass.h"
 #include "pass/passes.h"
@@ -507,6 +508,8 @@ static int fuse_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *er
 {
 	struct match m = { .g = g, .n = n, .err = err };
 
+	if (rvl_op_traits(n->op) & RVL_TRAIT_BITS)
+		return rvl_binary_quantise(g, n, err);
 	if (rvl_op_traits(n->op) & RVL_TRAIT_MADE)
 		return 0;
 	if (rvl_op_traits(n->op) & RVL_TRAIT_ROW)

@@ -222,7 +222,8 @@ static void write_tensor(const struct writer *w, uint32_t i, uint32_t name,
 
 	*out = (struct rivulet_tensor){
 		.name = name,
-		.dtype = (uint32_t)t->type,
+		/* The words of the array are bytes of bits. */
+		.dtype = s->blocked && t->type == RVL_TYPE_U64 ? RVL_TYPE_U8 : (uint32_t)t->type,
 		.place = s->place,
 		.size = s->size,
 		.offset = s->place == RIVULET_PLACE_INPUT || s->place == RIVULET_PLACE_OUTPUT ?

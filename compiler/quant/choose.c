@@ -2,6 +2,7 @@
 #include "quant/choose.h"
 
 #include "pass/pass.h"
+#include "rivulet_bits.h"
 #include "rivulet_op.h"
 
 #include <errno.h>
@@ -280,6 +281,26 @@ static void choose_node(struct rvl_chosen *c, const struct rvl_node *n, enum for
 	share_params(c, n, form);
 }
 
+/*
+ * A layer on bits makes floats, and may have a shortcut of floats; a sign reads floats. The bits
+ * themselves need no parameters.
+ */
+static bool choose_binary(struct rvl_chosen *c, const struct rvl_node *n)
+{
+	struct rvl_tensor *x = n->op == RVL_OP_B_SIGN ? n->in[0] :
+			       n->n_in > RVL_B_SHORTCUT ? n->in[RVL_B_SHORTCUT] : NULL;
+
+	if (n->op != RVL_OP_B_SIGN && (n->op != RVL_OP_B_CONV || !is_values(n->out[0])))
+		return false;
+	if (is_values(x)) {
+		choose_operand(c, x);
+		c->leads[x->id] = true;
+	}
+	if (n->op == RVL_OP_B_CONV)
+		c->tensor[n->out[0]->id] = true;
+	return n->op == RVL_OP_B_CONV;
+}
+
 static uint32_t choose_products(const struct rvl_graph *g, const bool *keep_float, struct rvl_chosen *c)
 {
 	uint32_t products = 0;
@@ -291,7 +312,7 @@ static uint32_t choose_products(const struct rvl_graph *g, const bool *keep_floa
 
 		if (product)
 			choose_node(c, n, NPU_FORM, i);
-		products += product + bytes;
+		products += product + bytes + (!kept && choose_binary(c, n));
 		if (bytes)
 			c->tensor[n->out[0]->id] = true;
 		for (uint32_t k = 0; k < n->n_in && (product || leads(c, n)); k++)

@@ -6,6 +6,7 @@
 #include <check.h>
 
 #include "mode_rig.h"
+#include "pass/passes.h"
 #include "qbinary.h"
 #include "rivulet_isa.h"
 #include "suite.h"
@@ -154,11 +155,84 @@ START_TEST(layers_equal_the_interpreter)
 }
 END_TEST
 
+/* A QuantizeLinear or DequantizeLinear of these parameters. */
+static struct rvl_tensor *convert(struct qg *q, enum rvl_op op, struct rvl_tensor *x, struct rvl_tensor *y,
+				  float scale, uint8_t zp)
+{
+	const struct rvl_shape one = { 0, { 0 } };
+	struct rvl_tensor *in[3] = { x, qb_const(q, RVL_TYPE_F32, one, &scale),
+				     qb_const(q, y->type == RVL_TYPE_F32 ? x->type : y->type, one, &zp) };
+
+	qg_node(q, op, NULL, 3, in, y);
+	return y;
+}
+
+static struct rvl_tensor *plain_bytes(struct qg *q, const struct rvl_tensor *like)
+{
+	struct rvl_tensor *t = qb_image(q, like->shape);
+
+	t->type = RVL_TYPE_U8;
+	return t;
+}
+
+/*
+ * Quantisation around a sign and a layer with a shortcut goes into them: the bits of the sign are
+ * equal for every byte, also where the value of a byte is the threshold; the layer computes in steps
+ * of its result and so may differ by one.
+ */
+START_TEST(takes_quantisation_in)
+{
+	struct rvl_tensor *x, *f, *bits, *y;
+	struct qb_conv c = plain_binary(64, 64, 3);
+	uint8_t *in, want[64 * 5 * 6], got[64 * 5 * 6];
+	uint64_t *words;
+	struct qg q;
+
+	qg_open(&q, 77 + (uint64_t)_i);
+	x = qb_image(&q, (struct rvl_shape){ 4, { 1, 64, 5, 6 } });
+	x->type = RVL_TYPE_U8;
+	qg_input(&q, x);
+	f = convert(&q, RVL_OP_DEQUANTIZE, x, qb_image(&q, x->shape), 1.0f / 128, 120);
+	bits = qb_sign(&q, "sign", f);
+	c.type = RVL_TYPE_F32;
+	c.shortcut = f;
+	y = qb_conv(&q, "layer", bits, &c, NULL);
+	y = convert(&q, RVL_OP_QUANTIZE, y, plain_bytes(&q, y), 0.05f, 100);
+	qg_output(&q, y);
+	qg_output(&q, bits);
+	ck_assert_msg(!q.rc, "%s", q.err.msg);
+	in = bytes_of(x);
+	words = calloc(2 * 30, sizeof(*words));
+	fill(&q, in);
+	for (int after = 0; after < 2; after++) {
+		struct rvl_interp *it;
+
+		ck_assert_msg(!after || !rvl_optimise(q.g, &q.err), "%s", q.err.msg);
+		ck_assert(!rvl_interp_new(q.g, true, &it, &q.err));
+		ck_assert(!rvl_interp_set(it, 0, in, sizeof(want), NULL));
+		ck_assert(!rvl_interp_run(it, &q.err));
+		memcpy(after ? got : want, rvl_interp_data(it, q.g->outputs[0]), sizeof(want));
+		memcpy(words + 30 * after, rvl_interp_data(it, q.g->outputs[1]), 30 * sizeof(*words));
+		rvl_interp_free(it);
+	}
+	ck_assert_mem_eq(words, words + 30, 30 * sizeof(*words));
+	for (size_t i = 0; i < sizeof(want); i++)
+		ck_assert_int_le(abs(want[i] - got[i]), 1);
+	ck_assert_uint_eq(q.g->n_nodes, 2);
+	ck_assert_int_eq(q.g->outputs[0]->producer->op, RVL_OP_B_CONV);
+	ck_assert_ptr_eq(q.g->outputs[0]->producer->in[5], q.g->inputs[0]);
+	free(in);
+	free(words);
+	rvl_graph_free(q.g);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("mode_binary");
 	TCase *t = add_case(s, "binary", 300, NULL, NULL);
 
 	tcase_add_loop_test(t, layers_equal_the_interpreter, 0, KINDS);
+	tcase_add_loop_test(t, takes_quantisation_in, 0, 5);
 	return run_suite(s);
 }

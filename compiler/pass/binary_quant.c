@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Binary layers between quantised images: a DequantizeLinear in front of a sign or a shortcut and
+ * the QuantizeLinear behind a layer become parameters of the operands (docs/compiler.md 11). The
+ * bits of a result compare the stored bytes then.
+ */
+#include "pass/binary.h"
+#include "pass/fuse.h"
+#include "pass/pass.h"
+#include "qmath.h"
+
+#include <errno.h>
+
+/* The bytes from which @t is dequantised, with one scale. */
+static bool bytes_of(struct rvl_graph *g, const struct rvl_tensor *t, struct rvl_qsource *s)
+{
+	const struct rvl_node *dq = t ? t->producer : NULL;
+
+	if (!dq || dq->op != RVL_OP_DEQUANTIZE || dq->in[0]->type == RVL_TYPE_S32)
+		return false;
+	return rvl_qsource_of(g, dq->in[0], dq->in[1], dq->n_in > 2 ? dq->in[2] : NULL,
+			      dq->attr.axis, s) && s->n == 1 && rvl_quant_fits(s);
+}
+
+/* The least byte whose value, as DequantizeLinear computes it, reaches @threshold. */
+static int32_t least_byte(const struct rvl_qsource *s, float threshold)
+{
+	bool u8 = s->t->type == RVL_TYPE_U8;
+	int32_t lo = rvl_qmin(u8), hi = rvl_qmax(u8);
+
+	for (int32_t q = lo; q <= hi; q++)
+		if ((float)(q - s->zp[0]) * s->scale[0] >= threshold)
+			return q == lo ? INT32_MIN : q;
+	return INT32_MAX;
+}
+
+/* The float thresholds of input @i as those of bytes. */
+static int set_thresholds(struct rvl_graph *g, struct rvl_node *n, uint32_t i,
+			  const struct rvl_qsource *s, struct rvl_err *err)
+{
+	const struct rvl_shape *shape = &n->in[i]->shape;
+	int64_t count = rvl_shape_count(shape);
+	const float *t = n->in[i]->data;
+	int32_t *v = rvl_arena_array(g->arena, (size_t)count, sizeof(*v));
+	struct rvl_tensor *made;
+	int rc;
+
+	if (!v)
+		return rvl_fail(err, -ENOMEM, "no memory for thresholds");
+	for (int64_t c = 0; c < count; c++)
+		v[c] = least_byte(s, t[c]);
+	rc = rvl_tensor_const(g, NULL, RVL_TYPE_S32, shape, v, &made, err);
+	return rc ? rc : rvl_node_set_in(g, n, i, made, err);
+}
+
+static int take_bytes(struct rvl_graph *g, struct rvl_node *n, uint32_t i, struct rvl_qsource *s,
+		      struct rvl_err *err)
+{
+	int rc = rvl_quant_adopt(g, s, err);
+
+	return rc ? rc : rvl_node_set_in(g, n, i, s->t, err);
+}
+
+static int quantise_sign(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
+{
+	struct rvl_qsource x;
+	int rc;
+
+	if (n->in[0]->type != RVL_TYPE_F32 || !bytes_of(g, n->in[0], &x))
+		return 0;
+	rc = set_thresholds(g, n, 1, &x, err);
+	return rc ? rc : take_bytes(g, n, 0, &x, err);
+}
+
+/* The QuantizeLinear that alone reads the image of the layer. */
+static struct rvl_node *quantiser_of(struct rvl_graph *g, const struct rvl_node *n,
+				     struct rvl_qsource *y)
+{
+	struct rvl_node *q = rvl_only_user(n->out[0]);
+
+	if (!q || q->op != RVL_OP_QUANTIZE ||
+	    !rvl_qsource_of(g, q->out[0], q->in[1], q->n_in > 2 ? q->in[2] : NULL, q->attr.axis, y))
+		return NULL;
+	return y->n == 1 && rvl_quant_fits(y) ? q : NULL;
+}
+
+static int quantise_layer(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
+{
+	struct rvl_tensor *shortcut = n->n_in > RVL_B_SHORTCUT ? n->in[RVL_B_SHORTCUT] : NULL;
+	struct rvl_qsource x, y;
+	struct rvl_node *q;
+	int rc;
+
+	if (n->out[0]->type != RVL_TYPE_F32 || (shortcut && !bytes_of(g, shortcut, &x)))
+		return 0;
+	q = quantiser_of(g, n, &y);
+	if (!q)
+		return 0;
+	rc = rvl_quant_adopt(g, &y, err);
+	if (!rc && shortcut)
+		rc = take_bytes(g, n, RVL_B_SHORTCUT, &x, err);
+	if (!rc && n->n_out > 1 && n->out[1])
+		rc = set_thresholds(g, n, RVL_B_THRESHOLD, &y, err);
+	if (rc)
+		return rc;
+	rvl_node_remove(g, q);
+	rvl_node_set_out(n, 0, y.t);
+	return 0;
+}
+
+int rvl_binary_quantise(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
+{
+	if (n->op == RVL_OP_B_SIGN)
+		return quantise_sign(g, n, err);
+	return n->op == RVL_OP_B_CONV ? quantise_layer(g, n, err) : 0;
+}
