@@ -26,6 +26,7 @@ static const struct {
 } files[] = {
 	{ "tests/data/graphs/random.bin", 340, 100, 48 },
 	{ "tests/data/graphs/wrong_once.bin", 3, 2, 0 },
+	{ "tests/data/graphs/forms.bin", 40, 20, 4 }, /* transposed, 1-D, means, PRelu */
 };
 
 struct reader {
