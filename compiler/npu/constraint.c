@@ -246,7 +246,7 @@ static const struct rvl_npu_op npu_GLOBAL_MAX_POOL = {
 };
 
 static const struct rvl_npu_op npu_GENERAL = {
-	.condition = { { "makes up to 32 x 32 pixels of each pixel of a quantised image: repeated, or each of other channels", repeats_pixels } },
+	.condition = { { "makes up to 32 x 32 pixels of each pixel of a quantised image, repeated, or each of other channels; or repeats its edges up to 32 times", repeats_pixels } },
 	.build = rvl_build_repeat,
 };
 

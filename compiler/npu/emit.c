@@ -253,9 +253,9 @@ static struct place place_of(const struct rvl_stream *s, const struct rvl_operan
 	return p;
 }
 
-/* Pixels of INP written for each one read, and words between rows. */
+/* Pixels of INP written for each one read, and words between rows and blocks. */
 struct spread {
-	int64_t rows, cols, pitch;
+	int64_t rows, cols, pitch, blk;
 };
 
 static void emit_load(struct rvl_stream *s, const struct rvl_operand *o, const struct place *p,
@@ -265,7 +265,7 @@ static void emit_load(struct rvl_stream *s, const struct rvl_operand *o, const s
 	struct rivulet_decoded src = { .l_src = { .row_pitch = p->row_pitch,
 						  .blk_pitch = p->blk_pitch,
 						  .ch_pitch = p->ch_pitch } };
-	struct rivulet_decoded dst = { .l_dst = { .row_pitch = rep.pitch, .blk_pitch = h * rep.pitch } };
+	struct rivulet_decoded dst = { .l_dst = { .row_pitch = rep.pitch, .blk_pitch = rep.blk } };
 	struct rivulet_decoded ch = { .l_chan = { .channels = p->channels,
 						  .fill = o->zp,
 						  .rep_x = rep.cols - 1,
@@ -287,7 +287,7 @@ static void emit_load(struct rvl_stream *s, const struct rvl_operand *o, const s
 		rvl_emit_cfg(s, RIVULET_FORM_l_chan, &ch);
 	s->replicates = h * w > box->h * box->w;
 	op = rvl_emit(s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
-	rvl_touch_spad(op, RVL_AT_INP, addr, box->bn * h * rep.pitch, true);
+	rvl_touch_spad(op, RVL_AT_INP, addr, (box->bn - 1) * rep.blk + h * rep.pitch, true);
 	touch_store(s, op, o, box, false);
 }
 
@@ -327,7 +327,7 @@ void rvl_emit_load_rows(struct rvl_stream *s, const struct rvl_operand *o,
 {
 	struct place p = place_of(s, o, box);
 
-	emit_load(s, o, &p, box, (struct spread){ 1, 1, pitch }, addr);
+	emit_load(s, o, &p, box, (struct spread){ 1, 1, pitch, box->h * pitch }, addr);
 }
 
 void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
@@ -339,10 +339,20 @@ void rvl_emit_load(struct rvl_stream *s, const struct rvl_operand *o, const stru
 void rvl_emit_repeat(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		     const struct rvl_repeat *rep, int64_t addr)
 {
-	const struct spread times = { rep->rows, rep->cols, box->w * rep->cols };
+	int64_t pitch = box->w * rep->cols;
+	const struct spread times = { rep->rows, rep->cols, pitch, box->h * rep->rows * pitch };
 	struct place p = place_of(s, o, box);
 
 	emit_load(s, o, &p, box, times, addr);
+}
+
+void rvl_emit_part(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		   const struct rvl_repeat *rep, const struct rvl_spad *to)
+{
+	const struct spread times = { rep->rows, rep->cols, to->row, to->blk };
+	struct place p = place_of(s, o, box);
+
+	emit_load(s, o, &p, box, times, to->addr);
 }
 
 /*
@@ -383,7 +393,7 @@ void rvl_emit_spread(struct rvl_stream *s, const struct rvl_operand *o, const st
 		p.channels = box->bn * s->board->tn;
 		p.ch_pitch = 0;
 	}
-	emit_load(s, o, &p, &pixel, (struct spread){ box->h, box->w, box->w }, addr);
+	emit_load(s, o, &p, &pixel, (struct spread){ box->h, box->w, box->w, box->h * box->w }, addr);
 }
 
 void rvl_emit_store(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,

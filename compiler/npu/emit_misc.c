@@ -126,6 +126,46 @@ static void load_phases(struct plain *p, const struct rvl_box *r, const struct r
 	}
 }
 
+/* Part @k of a line of results [@at, @at + @n): 0 in front of the operand, 1 inside of it, 2 behind it. */
+struct piece {
+	int64_t at, n;	   /* of the result */
+	int64_t from, len; /* of the operand: a position that is repeated, or as many */
+};
+
+static struct piece piece_of(int64_t at, int64_t n, int64_t first, int64_t size, int k)
+{
+	const int64_t end[4] = { at, rvl_clamp(first, at, at + n), rvl_clamp(first + size, at, at + n), at + n };
+	struct piece p = { .at = end[k], .n = end[k + 1] - end[k] };
+
+	p.from = rvl_clamp(p.at - first, 0, size - 1);
+	p.len = k == 1 ? p.n : 1;
+	return p;
+}
+
+/* The result's rectangle @r of an image and copies of its edges, in up to nine parts. */
+static void load_edges(struct plain *p, const struct rvl_box *r, int64_t in)
+{
+	const struct rvl_layer *l = p->e.l;
+
+	for (int i = 0; i < 9; i++) {
+		struct piece y = piece_of(r->y, r->h, l->rep.top, l->in.v.h, i / 3);
+		struct piece x = piece_of(r->x, r->w, l->rep.left, l->in.v.w, i % 3);
+		struct rvl_repeat rep = { .rows = 1, .cols = 1 };
+		struct rvl_box box = *r;
+
+		if (!y.n || !x.n)
+			continue;
+		rep.rows = y.n / y.len;
+		rep.cols = x.n / x.len;
+		box.y = y.from;
+		box.h = y.len;
+		box.x = x.from;
+		box.w = x.len;
+		rvl_emit_part(p->e.s, &l->in, &box, &rep,
+			      &(struct rvl_spad){ in + (y.at - r->y) * r->w + x.at - r->x, r->w, r->h * r->w });
+	}
+}
+
 /* The pixels of which the result's rectangle @r consists; tiles begin and end between them. */
 static void load_repeated(struct plain *p, const struct rvl_box *r, int64_t in)
 {
@@ -136,7 +176,9 @@ static void load_repeated(struct plain *p, const struct rvl_box *r, int64_t in)
 	src.h /= rep->rows;
 	src.x /= rep->cols;
 	src.w /= rep->cols;
-	if (rep->phases)
+	if (rep->edge)
+		load_edges(p, r, in);
+	else if (rep->phases)
 		load_phases(p, r, &src, in);
 	else
 		rvl_emit_repeat(p->e.s, &p->e.l->in, &src, rep, in);

@@ -8,8 +8,32 @@
 
 #define MAX_REPEAT 32
 
-/* The factors, if all other properties of the node allow them. */
-static bool factors(const struct rvl_node *n, struct rvl_repeat *rep)
+/* The result is the operand with copies of its edges around it. */
+static bool edges(const struct rvl_node *n, struct rvl_repeat *rep)
+{
+	const int64_t *x = n->in[0]->shape.dim, *y = n->out[0]->shape.dim, *p;
+	int64_t list[8];
+
+	p = n->def->flags & RVL_OP_PADS ? rvl_pixel_pads(n, list) : NULL;
+	if (!p || y[2] != x[2] + p[2] + p[6] || y[3] != x[3] + p[3] + p[7])
+		return false;
+	*rep = (struct rvl_repeat){ .rows = 1, .cols = 1, .edge = true, .top = p[2], .left = p[3] };
+	return p[2] <= MAX_REPEAT && p[3] <= MAX_REPEAT && p[6] <= MAX_REPEAT && p[7] <= MAX_REPEAT;
+}
+
+static bool factors(const int64_t *x, const int64_t *y, struct rvl_repeat *rep)
+{
+	if (y[2] % x[2] || y[3] % x[3])
+		return false;
+	*rep = (struct rvl_repeat){ .rows = y[2] / x[2], .cols = y[3] / x[3], .phases = x[1] != y[1] };
+	if (rep->phases && x[1] != y[1] * rep->rows * rep->cols)
+		return false;
+	return rep->rows >= 1 && rep->cols >= 1 && rep->rows <= MAX_REPEAT && rep->cols <= MAX_REPEAT &&
+	       rep->rows * rep->cols > 1;
+}
+
+/* What the shapes ask for, if all other properties of the node allow it. */
+static bool form_of(const struct rvl_node *n, struct rvl_repeat *rep)
 {
 	const int64_t *x, *y;
 
@@ -21,13 +45,9 @@ static bool factors(const struct rvl_node *n, struct rvl_repeat *rep)
 			return false;
 	x = n->in[0]->shape.dim;
 	y = n->out[0]->shape.dim;
-	if (x[0] != y[0] || x[2] < 1 || x[3] < 1 || y[2] % x[2] || y[3] % x[3])
+	if (x[0] != y[0] || x[2] < 1 || x[3] < 1 || y[2] < 1 || y[3] < 1)
 		return false;
-	*rep = (struct rvl_repeat){ y[2] / x[2], y[3] / x[3], x[1] != y[1] };
-	if (rep->phases && x[1] != y[1] * rep->rows * rep->cols)
-		return false;
-	return rep->rows >= 1 && rep->cols >= 1 && rep->rows <= MAX_REPEAT && rep->cols <= MAX_REPEAT &&
-	       rep->rows * rep->cols > 1;
+	return n->def->flags & RVL_OP_PADS ? x[1] == y[1] && edges(n, rep) : factors(x, y, rep);
 }
 
 /* Byte @shift of the index of each element. */
@@ -35,6 +55,11 @@ static void fill(uint8_t *x, int64_t n, unsigned int shift)
 {
 	for (int64_t i = 0; i < n; i++)
 		x[i] = (uint8_t)(i >> shift);
+}
+
+static int64_t inside(int64_t at, int64_t size)
+{
+	return at < 0 ? 0 : at < size ? at : size - 1;
 }
 
 /* The plane of the operand from which row @h, column @w of plane @c of the result comes. */
@@ -57,8 +82,9 @@ static bool repeated(const struct rvl_node *n, const struct rvl_repeat *rep, con
 	for (int64_t c = 0; c < planes; c++)
 		for (int64_t h = 0; h < d[2]; h++)
 			for (int64_t w = 0; w < d[3]; w++) {
-				int64_t from = (plane_of(n, rep, c, h, w) * x[2] + h / rep->rows) * x[3] +
-					       w / rep->cols;
+				int64_t row = inside(h / rep->rows - rep->top, x[2]);
+				int64_t col = inside(w / rep->cols - rep->left, x[3]);
+				int64_t from = (plane_of(n, rep, c, h, w) * x[2] + row) * x[3] + col;
 
 				if (*y++ != (uint8_t)(from >> shift))
 					return false;
@@ -103,7 +129,7 @@ bool rvl_repeats_pixels(const struct rvl_node *n, struct rvl_repeat *rep)
 	void *scratch;
 	bool ok = false;
 
-	if (!factors(n, rep))
+	if (!form_of(n, rep))
 		return false;
 	k = plain_kernel(n);
 	if (!k)

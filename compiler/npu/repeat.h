@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Operators that make rows x cols pixels of each pixel of an image: repeated, as nearest interpolation by
- * whole factors does, or each from channels of its own, as DepthToSpace does.
+ * whole factors does, or each from channels of its own, as DepthToSpace does; and those that repeat the
+ * pixels at the edges of an image.
  */
 #ifndef RVL_REPEAT_H
 #define RVL_REPEAT_H
@@ -12,6 +13,8 @@
 struct rvl_repeat {
 	int64_t rows, cols;
 	bool phases; /* pixel (y, x) of them has the channels from (y * cols + x) times those of the result on */
+	bool edge;   /* rows and cols are 1, and the image is in the result from (top, left) on */
+	int64_t top, left;
 };
 
 /**

@@ -88,6 +88,9 @@ void rvl_emit_load_rows(struct rvl_stream *s, const struct rvl_operand *o,
 /** The same, each pixel written so often as @rep says; @box is what is read. */
 void rvl_emit_repeat(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
 		     const struct rvl_repeat *rep, int64_t addr);
+/** The same into a part of a larger image in INP, whose rows and blocks are as far apart as @to says. */
+void rvl_emit_part(struct rvl_stream *s, const struct rvl_operand *o, const struct rvl_box *box,
+		   const struct rvl_repeat *rep, const struct rvl_spad *to);
 /**
  * One block of @o, whose pixels come to lie @to->col words apart, and its rows @to->row words: @box is what
  * is read.

@@ -411,6 +411,18 @@ def q_clamp(g):
     return quantise(g, name, x.shape, quant)
 
 
+@op(0.7, since=11)
+def q_edges(g):
+    """Copies of the edges of an image."""
+    x = picture(g, g.choice((8, 36)))
+    pads = [g.between(0, 4) for _ in range(4)]
+    shape = list(x.shape[:2]) + [x.shape[2 + i] + pads[i] + pads[2 + i] for i in range(2)]
+    if prod(shape) > MOST_ELEMENTS:
+        return False
+    name, = g.node("Pad", [dequantise(g, x), g.ints(0, 0, pads[0], pads[1], 0, 0, pads[2], pads[3])], mode="edge")
+    return quantise(g, name, shape, x.quant)
+
+
 @op(1, since=10)
 def q_slopes(g):
     """PRelu with a slope for each channel, or one for all."""
