@@ -16,7 +16,8 @@
 #   check-real check-headers check-render check-arm64 check-kexec check-debug fuzz fuzz-ioctl
 #   check-reconstruct check-repairs coverage mutants mutants-kmod.
 #   Benches and experiments: demo-battery bench-npu bench-pipeline bench-views bench-layouts bench-sc eval-sc
-#   eval-ibtf bench-driver bench-switch bench-policy bench-rrsc bench-cpu bench-binary-cpu bench-float bench-peers.
+#   eval-ibtf bench-driver bench-switch bench-policy bench-rrsc bench-cpu bench-binary-cpu bench-float bench-peers
+#   count-arm64-kernels.
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan
 # SAN=1 and BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the
@@ -149,9 +150,13 @@ check-kernel-style:
 	@scripts/check-kernel-style
 
 # Compares the kernels of the CPU operators for arm64 with the scalar reference, under qemu-user.
-.PHONY: check-arm64-kernels
+.PHONY: check-arm64-kernels count-arm64-kernels
 check-arm64-kernels:
 	@scripts/check-arm64-kernels
+# Instructions of an arm64 processor for each product of quantised layers, counted under qemu-user.
+count-arm64-kernels:
+	@scripts/install-deps.sh --arm64-user
+	@scripts/count-arm64-kernels
 
 # Tests the driver with a Device Tree on an emulated ZCU102. The kernel is built by the first run.
 .PHONY: check-arm64

@@ -103,30 +103,17 @@ static void gemm(const struct rvl_i8_gemm_call *c)
 
 /* ---- depthwise ---- */
 
-INLINE int8x16_t load_tap(const uint8_t *p, int64_t n, const int x_u8)
-{
-	uint8_t part[16] = { 0 };
-
-	if (n < 16) {
-		memcpy(part, p, (size_t)n);
-		p = part;
-	}
-	return rvl_neon_load16(p, x_u8);
-}
-
 INLINE void pixel(const struct rvl_i8_dw_call *c, int64_t at, int64_t pixel, int64_t n,
 		  const int x_u8)
 {
 	const int8_t *w = (const int8_t *)c->w + at * c->taps;
-	uint8_t *y = c->y + pixel * c->y_stride + at;
-	const float *scale = c->scale + at;
 	int32x4_t sum[4];
 
 #pragma GCC unroll 4
 	for (int i = 0; i < 4; i++)
 		sum[i] = vld1q_s32(c->bias + at + 4 * i);
 	for (int64_t t = 0; t < c->taps; t++, w += 16) {
-		int8x16_t x = load_tap(c->p[t] + pixel * c->x_step + at, n, x_u8), v = vld1q_s8(w);
+		int8x16_t x = rvl_neon_load_part(c->p[t] + pixel * c->x_step + at, n, x_u8), v = vld1q_s8(w);
 		int16x8_t lo = vmull_s8(vget_low_s8(x), vget_low_s8(v)), hi = vmull_high_s8(x, v);
 
 		sum[0] = vaddw_s16(sum[0], vget_low_s16(lo));
@@ -134,8 +121,7 @@ INLINE void pixel(const struct rvl_i8_dw_call *c, int64_t at, int64_t pixel, int
 		sum[2] = vaddw_s16(sum[2], vget_low_s16(hi));
 		sum[3] = vaddw_high_s16(sum[3], hi);
 	}
-	rvl_neon_store8(y, (int)n, rvl_neon_narrow(sum[0], sum[1], scale, c->post));
-	rvl_neon_store8(y + 8, (int)n - 8, rvl_neon_narrow(sum[2], sum[3], scale + 8, c->post));
+	rvl_neon_store16(c->y + pixel * c->y_stride + at, n, rvl_neon_narrow16(sum, c->scale + at, c->post));
 }
 
 INLINE void dw_tiles(const struct rvl_i8_dw_call *c, const int x_u8)
@@ -159,6 +145,7 @@ void rvl_neon_dw(const struct rvl_i8_dw_call *c)
 
 const struct rvl_i8_kernels rvl_i8_neon = {
 	.mr = MR, .nr = NR, .kr = 1, .offset = { 0, -128 }, .gemm = gemm,
-	.dw = { { .nr = 16, .kr = 1, .run = rvl_neon_dw } }, .convert = &rvl_i8_convert_base, .requant = rvl_neon_requant16,
+	.dw = { { .nr = 16, .kr = 1, .run = rvl_neon_dw } }, .convert = &rvl_i8_convert_base,
+	.requant = rvl_neon_requant16,
 };
 #endif

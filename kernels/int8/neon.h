@@ -42,6 +42,43 @@ INLINE void rvl_neon_store8(uint8_t *y, int n, uint8x8_t v)
 	memcpy(y, out, n < 0 ? 0 : (size_t)n);
 }
 
+/* Four sums, rounded without a clamp, as int16 that saturate. */
+INLINE int16x4_t rvl_neon_rounded16(int32x4_t sum, const float *scale)
+{
+	return vqmovn_s32(vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(sum), vld1q_f32(scale))));
+}
+
+/* Sixteen results. Where no scaled sum reaches 2^31, the clamp of the int8 result suffices. */
+INLINE uint8x16_t rvl_neon_narrow16(const int32x4_t sum[4], const float *scale,
+				    const struct rvl_i8_post *post)
+{
+	int16x8_t zp = vdupq_n_s16((int16_t)post->zp), lo, hi;
+	int8x16_t v;
+
+	if (!post->bounded)
+		return vcombine_u8(rvl_neon_narrow(sum[0], sum[1], scale, post),
+				   rvl_neon_narrow(sum[2], sum[3], scale + 8, post));
+	lo = vcombine_s16(rvl_neon_rounded16(sum[0], scale), rvl_neon_rounded16(sum[1], scale + 4));
+	hi = vcombine_s16(rvl_neon_rounded16(sum[2], scale + 8), rvl_neon_rounded16(sum[3], scale + 12));
+	v = vcombine_s8(vqmovn_s16(vqaddq_s16(lo, zp)), vqmovn_s16(vqaddq_s16(hi, zp)));
+	v = vmaxq_s8(v, vdupq_n_s8((int8_t)post->least));
+	v = vminq_s8(v, vdupq_n_s8((int8_t)post->most));
+	return veorq_u8(vreinterpretq_u8_s8(v), vdupq_n_u8(post->flip));
+}
+
+/* The first @n of sixteen bytes. */
+INLINE void rvl_neon_store16(uint8_t *y, int64_t n, uint8x16_t v)
+{
+	uint8_t out[16];
+
+	if (n >= 16) {
+		vst1q_u8(y, v);
+		return;
+	}
+	vst1q_u8(out, v);
+	memcpy(y, out, (size_t)n);
+}
+
 /* Sixteen bytes of a row as int8. */
 INLINE int8x16_t rvl_neon_load16(const uint8_t *p, const int x_u8)
 {
@@ -50,7 +87,20 @@ INLINE int8x16_t rvl_neon_load16(const uint8_t *p, const int x_u8)
 	return vreinterpretq_s8_u8(x_u8 ? veorq_u8(v, vdupq_n_u8(0x80)) : v);
 }
 
+/* The same where only @n bytes may exist. */
+INLINE int8x16_t rvl_neon_load_part(const uint8_t *p, int64_t n, const int x_u8)
+{
+	uint8_t part[16] = { 0 };
+
+	if (n < 16) {
+		memcpy(part, p, (size_t)n);
+		p = part;
+	}
+	return rvl_neon_load16(p, x_u8);
+}
+
 void rvl_neon_dw(const struct rvl_i8_dw_call *c);
+void rvl_dotprod_dw(const struct rvl_i8_dw_call *c);
 void rvl_neon_requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
 			uint8_t *dst);
 

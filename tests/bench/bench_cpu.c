@@ -260,6 +260,29 @@ static const char *set_in_use(void)
 	return "";
 }
 
+static struct layer *find(const char *name)
+{
+	for (size_t i = 0; i < LAYERS; i++)
+		if (!strcmp(layers[i].name, name))
+			return &layers[i];
+	fprintf(stderr, "bench_cpu: there is no layer %s\n", name);
+	exit(1);
+}
+
+/* Runs one layer and prints its products: scripts/count-arm64-kernels counts the instructions. */
+static int run_layer(const char *name, long runs)
+{
+	struct layer *l = find(name);
+	const void *in[2];
+
+	make_layer(l);
+	in[0] = l->x;
+	for (long i = 0; i < runs; i++)
+		rvl_kernel_run(l->k, in, (void *[]) { l->y }, l->scratch, NULL);
+	printf("%.0f\n", macs_of(l));
+	return 0;
+}
+
 /* Whether the layer is wanted: the argument, if any, is a part of its name. */
 static bool wanted(const struct layer *l, int argc, char **argv)
 {
@@ -276,6 +299,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "bench_cpu: %s\n", why);
 		return 1;
 	}
+	if (argc == 3)
+		return run_layer(argv[1], strtol(argv[2], NULL, 10));
 	printf("instruction set %s%s%s\n", set_in_use(), p ? ", peak by " : "", p ? p->instruction : "");
 	for (size_t i = 0; i < LAYERS; i++)
 		if (wanted(&layers[i], argc, argv))
