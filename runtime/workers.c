@@ -7,6 +7,10 @@
  * When the tasks of some owners occupy all workers, spare threads run those of the other owners,
  * one thread for each owner, so that a long task delays only tasks of its own owner.
  *
+ * A run starts a loop for every operator, often of less time than the wake-up of a sleeping thread
+ * takes. A worker without work therefore polls for POLL_NS before it sleeps, and so does the thread that
+ * waits for the last shares of its loop.
+ *
  * Cancellation. A client decides how long a kernel computes, and no kernel looks at the state of
  * its run. rvl_rt_workers_interrupt() therefore sends a signal to every worker. Its handler leaves
  * the kernel by longjmp() if the run that the thread works for was stopped, and returns otherwise.
@@ -22,6 +26,7 @@
 
 #define MAX_THREADS 64
 #define MAX_SPARE 16
+#define POLL_NS 50000
 
 /* A parallel loop, on the stack of the thread that started it, which returns when @helpers is 0. */
 struct loop {
@@ -31,7 +36,7 @@ struct loop {
 	const atomic_bool *stop;	/* or NULL */
 	uint32_t n;
 	_Atomic uint32_t taken;
-	uint32_t helpers;	/* workers inside, under the lock */
+	_Atomic uint32_t helpers;	/* workers inside; changed under the lock */
 };
 
 struct rivulet_workers {
@@ -42,6 +47,8 @@ struct rivulet_workers {
 	pthread_cond_t unserved;	/* a task's owner is served by no thread */
 	struct rvl_rt_task *first, **last;
 	uint32_t tasks, idle;		/* queued tasks, workers that wait */
+	_Atomic uint32_t queued;	/* loops and tasks since the start; changed under the lock */
+	bool polls;			/* whether a thread that waits leaves a processor to the others */
 	/* By the number of a thread: the owner of its task. */
 	const void *serving[MAX_THREADS + MAX_SPARE + 1];
 	struct loop *loops;
@@ -217,10 +224,41 @@ static void run_task(struct rivulet_workers *p, struct rvl_rt_task **at)
 	p->serving[worker_number] = NULL;
 }
 
+static void pause_processor(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+/*
+ * Called with the lock, which is released meanwhile. Waits for POLL_NS, or until @value is no longer
+ * @old.
+ */
+static void poll_value(struct rivulet_workers *p, const _Atomic uint32_t *value, uint32_t old)
+{
+	int64_t end;
+
+	if (!p->polls)
+		return;
+	pthread_mutex_unlock(&p->lock);
+	end = rvl_rt_now() + POLL_NS;
+	for (uint32_t i = 1; atomic_load(value) == old && (i % 64 || rvl_rt_now() < end); i++)
+		pause_processor();
+	pthread_mutex_lock(&p->lock);
+}
+
+/* A signal that comes while this thread polls is lost, so @queued is read again under the lock. */
 static void wait_idle(struct rivulet_workers *p)
 {
+	uint32_t seen = atomic_load(&p->queued);
+
 	p->idle++;
-	pthread_cond_wait(&p->work, &p->lock);
+	poll_value(p, &p->queued, seen);
+	if (atomic_load(&p->queued) == seen && !p->stop)
+		pthread_cond_wait(&p->work, &p->lock);
 	p->idle--;
 }
 
@@ -276,6 +314,11 @@ static void close_loop(struct rivulet_workers *p, struct loop *l)
 	while (*at != l)
 		at = &(*at)->next;
 	*at = l->next;
+	for (uint32_t n = l->helpers; n; n = l->helpers) {
+		poll_value(p, &l->helpers, n);
+		if (l->helpers == n)
+			break;
+	}
 	while (l->helpers)
 		pthread_cond_wait(&p->left, &p->lock);
 }
@@ -288,6 +331,7 @@ static void shared_loop(struct rivulet_workers *p, uint32_t n, void (*fn)(void *
 	pthread_mutex_lock(&p->lock);
 	l.next = p->loops;
 	p->loops = &l;
+	atomic_fetch_add(&p->queued, 1);
 	pthread_cond_broadcast(&p->work);
 	pthread_mutex_unlock(&p->lock);
 	loop_work(&l);
@@ -331,6 +375,7 @@ int rivulet_workers_new(uint32_t threads, struct rivulet_workers **out)
 	pthread_cond_init(&p->unserved, NULL);
 	p->last = &p->first;
 	p->kernel = (struct rvl_pool) { .parallel = parallel, .ctx = p };
+	p->polls = want > 1 && want <= processors();
 	if (want > MAX_THREADS)
 		want = MAX_THREADS;
 	while (!r && p->n < want) {
@@ -387,6 +432,7 @@ void rvl_rt_workers_push(struct rivulet_workers *p, struct rvl_rt_task *t)
 	*p->last = t;
 	p->last = &t->next;
 	p->tasks++;
+	atomic_fetch_add(&p->queued, 1);
 	pthread_cond_signal(&p->work);
 	serve_all(p);
 	pthread_mutex_unlock(&p->lock);
