@@ -183,6 +183,8 @@ struct rivulet_explain_segment {
 	uint64_t array_macs; /* of the array, padding included */
 	uint64_t sparse_macs; /* of these, by (value, index) pairs */
 	uint64_t binary_macs; /* of these, of one bit by one bit */
+	uint64_t plane_macs; /* of these, by bit planes */
+	uint64_t plane_adds; /* the additions of those */
 	uint64_t stream_macs; /* of these, stochastic */
 	uint64_t stream_fj;   /* their energy at the highest level */
 	uint64_t cycles;

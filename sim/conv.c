@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
  * The CONV engine for int8, dense and sparse; conv_taps.c is the depthwise one,
- * conv_binary.c the binary one, conv_sc.c the stochastic one. The scalar code is the definition. The
- * vector code of conv_simd.c gives the same bits, and runs where the host and the
- * shape allow it.
+ * conv_binary.c the binary one, conv_planes.c the one by bit planes, conv_sc.c the stochastic one. The
+ * scalar code is the definition. The vector code of conv_simd.c gives the same bits, and runs where the
+ * host and the shape allow it.
  */
 #include "conv_binary.h"
+#include "conv_planes.h"
 #include "conv_simd.h"
 #include "conv_sparse.h"
 #include "conv_taps.h"
@@ -117,6 +118,8 @@ int rvl_conv(struct rvl_core *c, const struct rivulet_config *cfg,
 		return rvl_conv_taps(c, cfg, v);
 	if (v->mode == RIVULET_MODE_BINARY)
 		return rvl_conv_binary(c, cfg, v);
+	if (v->mode == RIVULET_MODE_BITPLANE)
+		return rvl_conv_planes(c, cfg, v);
 	r = rvl_conv_simd(c, cfg, v);
 	return r == RVL_CONV_SCALAR ? conv_scalar(c, cfg, v) : r;
 }

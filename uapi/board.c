@@ -324,7 +324,7 @@ uint32_t rivulet_board_peak(const struct rivulet_board *b)
 double rivulet_dense_fj(const struct rivulet_board *b, uint32_t level,
 			const struct rivulet_work *w)
 {
-	return (double)(w->macs - w->sparse_macs - w->binary_macs) * b->level[level].fj_per_mac;
+	return (double)(w->macs - w->sparse_macs - w->binary_macs - w->plane_macs) * b->level[level].fj_per_mac;
 }
 
 /* A quarter more than a dense product, for the multiplexer in front of it (docs/boards.md 3). */
@@ -339,6 +339,13 @@ double rivulet_binary_fj(const struct rivulet_board *b, uint32_t level,
 			 const struct rivulet_work *w)
 {
 	return (double)w->binary_macs * b->level[level].fj_per_mac / 16;
+}
+
+/* Half a dense product for each addition: a read and a write of a bucket, and an adder of 32 bits. */
+double rivulet_planes_fj(const struct rivulet_board *b, uint32_t level,
+			 const struct rivulet_work *w)
+{
+	return (double)w->plane_adds * b->level[level].fj_per_mac / 2;
 }
 
 double rivulet_stream_fj(const struct rivulet_board *b, uint32_t level,
@@ -364,6 +371,6 @@ uint64_t rivulet_board_energy_pj(const struct rivulet_board *b, uint32_t level,
 {
 	return rivulet_job_pj(b, level, w,
 			      rivulet_dense_fj(b, level, w) + rivulet_sparse_fj(b, level, w) +
-				      rivulet_binary_fj(b, level, w) +
+				      rivulet_binary_fj(b, level, w) + rivulet_planes_fj(b, level, w) +
 				      rivulet_stream_fj(b, level, w));
 }

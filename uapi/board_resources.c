@@ -5,11 +5,13 @@
 #include "rivulet_board.h"
 #include "rivulet_binary_conv.h"
 #include "rivulet_isa.h"
+#include "rivulet_planes.h"
 #include "rivulet_sparse.h"
 
 #define DSP_PER_LANE 6	 /* of the ALU */
 #define LUT_PER_LANE 600
 #define LUT_PER_BINARY_LANE 200 /* more, for int16, parameters per channel and bits */
+#define LUT_PER_DSP  350 /* of a multiplier that is none */
 #define LUT_FIXED    9500 /* queues, decoder, three address generators with region checks, registers */
 
 static uint32_t div_up(uint32_t a, uint32_t b)
@@ -85,25 +87,62 @@ static uint32_t binary(const struct rivulet_board *b)
 	       8 * b->tn * multiplexer(RIVULET_BINARY_LANES);
 }
 
+#define BUCKET_LUTS    160 /* of an engine: adder, forwarding of two sums, operands, control */
+#define BUCKET_OPTIONS 21  /* pairs of the bits of a weight and the columns of a slice */
+
+/*
+ * Engines with their bits and their input, the inputs of the pixels, and on the way to ACC a chain
+ * of the pixels' parts and for each kernel a choice, a shift and an adder.
+ */
+static uint32_t buckets(const struct rivulet_board *b)
+{
+	uint32_t pixels = RIVULET_PLANES_MORE * b->dn, steps = 1;
+
+	if (!has(b, RIVULET_MODE_BITPLANE))
+		return 0;
+	while (pixels >> steps)
+		steps++; /* powers of two up to @pixels */
+	return b->tm * b->dn * (BUCKET_LUTS + 8 * multiplexer(BUCKET_OPTIONS) + 8 * multiplexer(steps) + 32) +
+	       8 * pixels * multiplexer(b->tn) + 32 * b->tm * (multiplexer(4) + multiplexer(8) + 1);
+}
+
+/* Whether the board has the array of multipliers, its adders and accumulators. */
+static bool has_array(const struct rivulet_board *b)
+{
+	return b->modes != 1 << RIVULET_MODE_BITPLANE;
+}
+
+static uint32_t lane_luts(const struct rivulet_board *b)
+{
+	return LUT_PER_LANE + (has_array(b) ? 0 : DSP_PER_LANE * LUT_PER_DSP);
+}
+
 static uint32_t luts(const struct rivulet_board *b)
 {
-	uint32_t rows = b->tm * (18 * (b->dn - 1) + 96); /* adder tree, accumulator, forwarding */
+	uint32_t rows = has_array(b) ? b->tm * (18 * (b->dn - 1) + 96) : 0; /* adder tree, accumulator, forwarding */
 	uint32_t rotate = 8 * b->tm * b->dn;		 /* of the WGT banks */
 	uint32_t row_buffers = 2 * (b->row_bytes / 6 + 40 * b->tn);
 
 	uint32_t sparse = has(b, RIVULET_MODE_SPARSE) ? operands(b) : 0;
 
-	return rows + sparse + tap_lanes(b) + binary(b) + LUT_PER_LANE * b->alu_lanes + rotate + row_buffers +
+	return rows + sparse + tap_lanes(b) + binary(b) + buckets(b) + lane_luts(b) * b->alu_lanes + rotate + row_buffers +
 	       LUT_FIXED;
+}
+
+/* Of 2^8 words of 32 bits, one for each engine. */
+static uint32_t bucket_memories(const struct rivulet_board *b)
+{
+	return has(b, RIVULET_MODE_BITPLANE) ? b->tm * b->dn : 0;
 }
 
 struct rivulet_resources rivulet_board_resources(const struct rivulet_board *b)
 {
 	return (struct rivulet_resources){
-		.dsp = b->tm * b->dn + DSP_PER_LANE * b->alu_lanes,
-		/* a bank of WGT uses halves of block RAMs, 36 bits x 512 */
-		.bram36 = wide_blocks(b, 72, 512) + div_up(weight_blocks(b, 36, 512), 2),
-		.m10k = wide_blocks(b, 40, 256) + weight_blocks(b, 40, 256),
+		.dsp = has_array(b) ? b->tm * b->dn + DSP_PER_LANE * b->alu_lanes : 0,
+		/* a bank of WGT and a bucket memory use halves of block RAMs, 36 bits x 512 */
+		.bram36 = wide_blocks(b, 72, 512) +
+			  div_up(weight_blocks(b, 36, 512) + bucket_memories(b), 2),
+		.m10k = wide_blocks(b, 40, 256) + weight_blocks(b, 40, 256) + bucket_memories(b),
 		.lut = luts(b),
 	};
 }

@@ -4,6 +4,7 @@
 #include "rivulet_cost.h"
 #include "rivulet_footprint.h"
 #include "rivulet_lanes.h"
+#include "rivulet_planes.h"
 #include "rivulet_sparse.h"
 #include "runs.h"
 
@@ -395,6 +396,23 @@ static void binary_cost(const struct rivulet_board *b, const struct rivulet_conf
 	cost->inp_full = block.full * RIVULET_SHARE / block.cycles;
 }
 
+/* The buckets of a pixel are kept until all its inputs are added, so that weights are read again. */
+static void planes_cost(const struct rivulet_board *b, const struct rivulet_config *c,
+			const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
+{
+	struct rivulet_planes p = rivulet_planes_of(b, &c->c_mode);
+	uint64_t blocks = mul(v->icb, c->c_kernel.kh * c->c_kernel.kw), results = v->rows * v->cols * v->ocb;
+	struct rivulet_planes_time t = rivulet_planes_time(b, &p, blocks, v->rows, v->cols);
+
+	cost->words = t.cycles;
+	cost->weights = t.weights;
+	cost->acc_free = RIVULET_SHARE - t.acc * RIVULET_SHARE / t.cycles;
+	cost->macs = mul(mul(results, blocks), b->tm * b->tn);
+	cost->plane_macs = cost->macs;
+	cost->plane_adds = mul(results, rivulet_planes_adds(b, &p, blocks));
+	cost->engine = mul(t.cycles, v->ocb);
+}
+
 static void conv_cost(const struct rivulet_board *b, const struct rivulet_config *c,
 		      const struct rivulet_insn_conv *v, struct rivulet_cost *cost)
 {
@@ -406,6 +424,8 @@ static void conv_cost(const struct rivulet_board *b, const struct rivulet_config
 		taps_cost(b, c, v, cost);
 	else if (v->mode == RIVULET_MODE_BINARY)
 		binary_cost(b, c, v, cost);
+	else if (v->mode == RIVULET_MODE_BITPLANE)
+		planes_cost(b, c, v, cost);
 	else
 		dense_cost(b, c, v, cost);
 	if (cost->engine < UINT64_MAX - RIVULET_CONV_FILL)

@@ -6,12 +6,13 @@
 
 #include "rivulet_binary_conv.h"
 #include "rivulet_lanes.h"
+#include "rivulet_planes.h"
 #include "rivulet_sc.h"
 #include "rivulet_sparse.h"
 
 #define IMPLEMENTED                                                                                \
 	(1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_SPARSE | 1 << RIVULET_MODE_BINARY |           \
-	 1 << RIVULET_MODE_STOCHASTIC | 1 << RIVULET_MODE_TAPS)
+	 1 << RIVULET_MODE_BITPLANE | 1 << RIVULET_MODE_STOCHASTIC | 1 << RIVULET_MODE_TAPS)
 #define SCALE_MAX 20 /* log2: sums stay below 2^31 */
 
 uint32_t rivulet_mem_word(const struct rivulet_board *b, enum rivulet_mem mem)
@@ -190,6 +191,8 @@ static int check_conv(const struct rivulet_board *b, const struct rivulet_config
 		return check_taps(b, c, v);
 	if (v->mode == RIVULET_MODE_BINARY)
 		return check_binary(b, c, v);
+	if (v->mode == RIVULET_MODE_BITPLANE)
+		return field(rivulet_planes_valid(b, m) && banks_apart(b, c, v));
 	return v->mode == RIVULET_MODE_STOCHASTIC ? check_stream(b, c, v) : 0;
 }
 
@@ -488,6 +491,11 @@ static uint64_t weight_words(const struct rivulet_board *b, const struct rivulet
 		struct rivulet_binary n = rivulet_binary_of(b, c->c_mode.lanes, &c->c_kernel);
 
 		return n.passes * n.words;
+	}
+	if (v->mode == RIVULET_MODE_BITPLANE) {
+		struct rivulet_planes p = rivulet_planes_of(b, &c->c_mode);
+
+		return taps * rivulet_planes_words(&p);
 	}
 	if (v->mode == RIVULET_MODE_SPARSE)
 		return taps * rivulet_sparse_words(&s);

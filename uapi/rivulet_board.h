@@ -147,20 +147,24 @@ struct rivulet_work {
 	uint64_t cycles;
 	uint64_t sparse_macs;	/* of these, by (value, index) pairs or by tap lanes */
 	uint64_t binary_macs;	/* of these, of one bit by one bit */
+	uint64_t plane_macs;	/* of these, by bit planes */
+	uint64_t plane_adds;	/* the additions of those */
 	uint64_t stream_macs;	/* stochastic products */
 	uint64_t stream_fj;	/* their energy at the highest level's voltage */
 };
 
 /**
- * rivulet_dense_fj(), rivulet_sparse_fj(), rivulet_binary_fj(), rivulet_stream_fj() - energy of the
- * dense int8, of the sparse int8, of the binary and of the stochastic products of @w at one level,
- * femtojoule
+ * rivulet_dense_fj(), rivulet_sparse_fj(), rivulet_binary_fj(), rivulet_planes_fj(),
+ * rivulet_stream_fj() - energy of the dense int8, of the sparse int8, of the binary, of the bit-plane
+ * and of the stochastic products of @w at one level, femtojoule
  */
 double rivulet_dense_fj(const struct rivulet_board *b, uint32_t level,
 			const struct rivulet_work *w);
 double rivulet_sparse_fj(const struct rivulet_board *b, uint32_t level,
 			 const struct rivulet_work *w);
 double rivulet_binary_fj(const struct rivulet_board *b, uint32_t level,
+			 const struct rivulet_work *w);
+double rivulet_planes_fj(const struct rivulet_board *b, uint32_t level,
 			 const struct rivulet_work *w);
 double rivulet_stream_fj(const struct rivulet_board *b, uint32_t level,
 			 const struct rivulet_work *w);

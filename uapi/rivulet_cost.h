@@ -72,7 +72,7 @@ struct rivulet_cost {
 	uint64_t pad;		/* LOAD: cycles of writing padding */
 	uint64_t spad;		/* LOAD, STORE: cycles of writing, reading the words of data */
 	uint64_t strips;	/* through the row buffer; 0: through the FIFO */
-	uint64_t words;		/* LOAD, STORE: of data; dense, sparse CONV: cycles of an inner loop; ALU: results of a block */
+	uint64_t words;		/* LOAD, STORE: of data; CONV, but stochastic: cycles of an inner loop; ALU: results of a block */
 	uint64_t blocks;	/* ALU: blocks */
 	uint64_t table, setup;	/* ALU: cycles of copying the table and the parameters of a block */
 	uint64_t result, reads;	/* ALU: cycles of a result word, words of A read for it */
@@ -81,10 +81,13 @@ struct rivulet_cost {
 	uint64_t inp_full;	/* CONV: of 1024 cycles, those that read all banks of INP */
 	uint64_t read_bytes;
 	uint64_t write_bytes;
-	uint64_t weights;	/* dense, sparse, binary CONV: cycles of an inner loop that read WGT */
+	uint64_t weights;	/* CONV, but stochastic: of @words cycles, those that read WGT */
+	uint64_t acc_free;	/* CONV: of 1024 cycles, those that do not access ACC */
 	uint64_t macs;		/* padding included */
 	uint64_t sparse_macs;	/* of these, sparse or by tap lanes */
 	uint64_t binary_macs;	/* of these, of one bit by one bit */
+	uint64_t plane_macs;	/* of these, by bit planes */
+	uint64_t plane_adds;	/* their additions */
 	uint64_t stream_macs;	/* of these, stochastic */
 	uint64_t stream_fj;	/* their energy at the highest level */
 };
@@ -158,7 +161,7 @@ struct rivulet_timeline_stats {
 	uint64_t stalls[RIVULET_QUEUES];	/* waiting for tokens with an instruction at hand */
 	uint64_t port_busy;
 	uint64_t read_bytes, write_bytes, macs;
-	uint64_t sparse_macs, binary_macs, stream_macs, stream_fj;
+	uint64_t sparse_macs, binary_macs, plane_macs, plane_adds, stream_macs, stream_fj;
 	uint32_t retired;
 };
 

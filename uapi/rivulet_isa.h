@@ -198,11 +198,11 @@ enum rivulet_bin {
 	F(inp_oc_pitch, 112, 16, 0, "INP words the input advances per output block (grouped, depthwise)")
 #define RIVULET_CFG_C_MODE(F)                                                                      \
 	F(wfmt, 32, 4, 0, "weight format; 0: that of the mode")                            \
-	F(dn, 36, 6, 0, "sparse: pairs kept of each row of a block, 1..tn")                             \
+	F(dn, 36, 6, 0, "sparse: pairs kept of each row of a block; bit-plane: rows kept of a block; 1..tn")                             \
 	F(mult, 42, 8, 0, "taps: output channels of an input channel; 0: 1")                       \
 	F(lanes, 50, 2, 0, "binary: log2 of the taps of a pass and of the pixels of an INP word, 0..2") \
 	F(planes, 53, 4, 0, "bit-plane: weight bits, 1..8")                                        \
-	F(group, 57, 4, 0, "bit-plane: columns a at a time")                                       \
+	F(group, 57, 4, 0, "bit-plane: columns of a slice, 1..8")                                       \
 	F(circuit, 61, 3, 0, "stochastic: enum rivulet_sc_circuit")                                \
 	F(length, 64, 9, 0, "stochastic: bitstream length 8..256")                                 \
 	F(valid, 73, 16, 0, "binary, stochastic: valid input channels; 0: all (binary: from `first` on)")                    \

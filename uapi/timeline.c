@@ -158,6 +158,8 @@ struct rivulet_work rivulet_timeline_work(const struct rivulet_timeline_stats *s
 				      .cycles = s->cycles,
 				      .sparse_macs = s->sparse_macs,
 				      .binary_macs = s->binary_macs,
+				      .plane_macs = s->plane_macs,
+				      .plane_adds = s->plane_adds,
 				      .stream_macs = s->stream_macs,
 				      .stream_fj = s->stream_fj };
 }
@@ -392,6 +394,8 @@ static void account(struct rivulet_timeline *t, int queue, const struct rivulet_
 	s->macs += e->cost.macs;
 	s->sparse_macs += e->cost.sparse_macs;
 	s->binary_macs += e->cost.binary_macs;
+	s->plane_macs += e->cost.plane_macs;
+	s->plane_adds += e->cost.plane_adds;
 	s->stream_macs += e->cost.stream_macs;
 	s->stream_fj += e->cost.stream_fj;
 }

@@ -43,6 +43,13 @@ static void halves(struct worker *w, uint64_t half, uint64_t at, uint64_t n)
 	w->high = WORK_UNIT - w->low;
 }
 
+/* Of 1024 cycles, @free access neither half. */
+static void use_less(struct worker *w, uint64_t free)
+{
+	w->low = w->low * (WORK_UNIT - free) / WORK_UNIT;
+	w->high = w->high * (WORK_UNIT - free) / WORK_UNIT;
+}
+
 /* Of 1024 accesses, the number for which both workers use the same half. */
 static uint32_t meetings(const struct worker *a, const struct worker *b)
 {
@@ -174,6 +181,7 @@ void work_start(struct work *w, const struct rivulet_config *c, const struct riv
 		halves(&w->conv, w->half, v->acc,
 		       (v->ocb - 1) * c->c_out.blk_pitch + (v->rows - 1) * c->c_out.row_pitch +
 			       v->cols);
+		use_less(&w->conv, e->cost.acc_free);
 	}
 	set_rates(w, now);
 }

@@ -124,6 +124,8 @@ static void take_stats(const struct rivulet_timeline_stats *s, struct rivulet_ex
 	seg->array_macs = s->macs;
 	seg->sparse_macs = s->sparse_macs;
 	seg->binary_macs = s->binary_macs;
+	seg->plane_macs = s->plane_macs;
+	seg->plane_adds = s->plane_adds;
 	seg->stream_macs = s->stream_macs;
 	seg->stream_fj = s->stream_fj;
 }
@@ -234,6 +236,8 @@ void rvl_add_work(struct rivulet_work *w, const struct rivulet_explain_segment *
 	w->cycles += seg->cycles;
 	w->sparse_macs += seg->sparse_macs;
 	w->binary_macs += seg->binary_macs;
+	w->plane_macs += seg->plane_macs;
+	w->plane_adds += seg->plane_adds;
 	w->stream_macs += seg->stream_macs;
 	w->stream_fj += seg->stream_fj;
 }

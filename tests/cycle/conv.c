@@ -150,6 +150,8 @@ void cyc_conv_start(struct cyc_machine *m, uint32_t index)
 		c->passes = cyc_up(c->k.kh * c->k.kw, c->pixels);
 		c->reads = m->board->tn / m->board->dn;
 	}
+	if (c->v.mode == RIVULET_MODE_BITPLANE)
+		cyc_planes_start(m);
 	if (c->v.mode != RIVULET_MODE_STOCHASTIC)
 		return;
 	m->times[index].end = m->now + stochastic_cycles(m);
@@ -160,22 +162,25 @@ void cyc_conv_start(struct cyc_machine *m, uint32_t index)
 struct cyc_want cyc_conv_wants(const struct cyc_machine *m)
 {
 	const struct cyc_conv *c = &m->conv;
+	int64_t x = c->x;
 
 	if (!c->active)
 		return nothing;
-	if (c->idle)
+	if (c->idle || (c->v.mode == RIVULET_MODE_BITPLANE && !cyc_planes_writes(c, &x)))
 		return (struct cyc_want){ CYC_FREE, 0 };
-	return cyc_acc(m, c->v.acc + c->o * c->out.blk_pitch + c->y * c->out.row_pitch + c->x);
+	return cyc_acc(m, c->v.acc + c->o * c->out.blk_pitch + c->y * c->out.row_pitch + x);
 }
 
 /* The banks of INP that a working cycle reads. */
 uint64_t cyc_conv_banks(const struct cyc_machine *m)
 {
 	const struct cyc_conv *c = &m->conv;
-	int64_t ty = c->y * c->k.sy + c->ky * c->k.dy + c->k.org_y;
-	int64_t tx = c->x * c->k.sx + c->kx * c->k.dx + c->k.org_x;
-	int64_t ring = c->in.wrap ? (c->in.phase + ty) % c->in.wrap : ty, turns;
+	int64_t ty = c->y * c->k.sy + c->ky * c->k.dy + c->k.org_y, turns, x = c->x;
+	int64_t ring = c->in.wrap ? (c->in.phase + ty) % c->in.wrap : ty, tx;
 
+	if (c->v.mode == RIVULET_MODE_BITPLANE && !cyc_planes_looks(c, &x))
+		return 0;
+	tx = x * c->k.sx + c->kx * c->k.dx + c->k.org_x;
 	if (c->v.mode == RIVULET_MODE_TAPS)
 		return bank_turns(m, &turns);
 	if (c->v.mode == RIVULET_MODE_BINARY)
@@ -191,7 +196,7 @@ bool cyc_conv_reads_weights(const struct cyc_machine *m)
 {
 	const struct cyc_conv *c = &m->conv;
 
-	return c->loop < c->reads;
+	return c->v.mode == RIVULET_MODE_BITPLANE ? cyc_planes_reads(c) : c->loop < c->reads;
 }
 
 /* Counts @n up to @end. Returns true when it starts again at 0. */
@@ -222,6 +227,13 @@ void cyc_conv_step(struct cyc_machine *m)
 	struct cyc_conv *c = &m->conv;
 	bool all_taps = c->v.mode == RIVULET_MODE_TAPS || c->v.mode == RIVULET_MODE_BINARY;
 
+	if (c->v.mode == RIVULET_MODE_BITPLANE) {
+		if (!cyc_planes_step(c))
+			return;
+		m->times[c->index].end = m->now + 1 + CYC_FILL;
+		c->active = false;
+		return;
+	}
 	c->loop++;
 	if (!c->idle && !ends_loop(m, all_taps))
 		return;

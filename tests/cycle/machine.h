@@ -143,6 +143,17 @@ struct cyc_store {
 	uint64_t drained_bytes, drained_strips;
 };
 
+enum cyc_planes_phase { CYC_PLANES_TAP, CYC_PLANES_FOLD, CYC_PLANES_RESULTS };
+
+/* Bit planes: what a group of pixels takes, and where it is; loop counts the cycles of the phase. */
+struct cyc_planes {
+	enum cyc_planes_phase phase;
+	int64_t rows, first; /* of a tap; 1: a cycle before them reads the indices */
+	int64_t most;	     /* pixels of a group */
+	int64_t fold, parts;
+	int64_t row_bits, piece_bits;
+};
+
 struct cyc_conv {
 	bool active;
 	bool idle; /* this cycle only reads WGT */
@@ -158,6 +169,7 @@ struct cyc_conv {
 	int64_t o, i, ky, kx, pass, y, x;
 	int64_t turn;		  /* taps, binary: of the pixel at the banks */
 	int64_t pass_of[31 * 31]; /* taps: of each tap */
+	struct cyc_planes planes;
 };
 
 enum cyc_alu_phase { CYC_ALU_TABLE, CYC_ALU_PARAM, CYC_ALU_WORD };
@@ -297,6 +309,13 @@ struct cyc_want cyc_conv_wants(const struct cyc_machine *m);
 uint64_t cyc_conv_banks(const struct cyc_machine *m);
 bool cyc_conv_reads_weights(const struct cyc_machine *m);
 void cyc_conv_step(struct cyc_machine *m);
+
+/* planes.c: what conv.c does of a bit-plane CONV. */
+void cyc_planes_start(struct cyc_machine *m);
+bool cyc_planes_writes(const struct cyc_conv *c, int64_t *column);
+bool cyc_planes_reads(const struct cyc_conv *c);
+bool cyc_planes_looks(const struct cyc_conv *c, int64_t *column);
+bool cyc_planes_step(struct cyc_conv *c);
 
 void cyc_alu_start(struct cyc_machine *m, uint32_t index);
 struct cyc_want cyc_alu_reads(const struct cyc_machine *m);

@@ -137,6 +137,18 @@ static void put_binary(struct maker *m)
 	PUT(m, c_mode, .lanes = pick(m, 0, 2), .border = chance(m, 2));
 }
 
+/* Weights of any bits in slices that all fit the engines, with and without indices. */
+static void put_planes(struct maker *m)
+{
+	static const int64_t pairs[][2] = { { 1, 1 }, { 1, 2 }, { 1, 4 }, { 1, 8 }, { 2, 1 }, { 2, 4 }, { 2, 8 },
+					    { 3, 3 }, { 3, 6 }, { 4, 1 }, { 4, 4 }, { 4, 8 }, { 5, 5 }, { 6, 3 },
+					    { 7, 7 }, { 8, 2 }, { 8, 4 }, { 8, 8 } };
+	const int64_t *pair = pairs[pick(m, 0, sizeof(pairs) / sizeof(pairs[0]) - 1)];
+
+	PUT(m, c_mode, .planes = pair[0], .group = pair[1],
+	    .dn = chance(m, 2) ? m->b->tn : pick(m, 1, m->b->tn));
+}
+
 static void put_conv(struct maker *m)
 {
 	struct rivulet_decoded d = { .form = RIVULET_FORM_conv };
@@ -161,6 +173,9 @@ static void put_conv(struct maker *m)
 	} else if (m->b->modes >> RIVULET_MODE_BINARY & 1) {
 		d.conv.mode = RIVULET_MODE_BINARY;
 		put_binary(m);
+	} else if (m->b->modes >> RIVULET_MODE_BITPLANE & 1) {
+		d.conv.mode = RIVULET_MODE_BITPLANE;
+		put_planes(m);
 	}
 	put_work(m, d, RIVULET_Q_CONV);
 }

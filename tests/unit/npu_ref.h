@@ -225,12 +225,21 @@ static inline int64_t ref_index_bits(const struct ref *r)
 	return bits;
 }
 
+/* Bytes of the channels of a bit-plane tap's rows. */
+static inline int64_t ref_plane_indices(const struct ref *r)
+{
+	return r->c->c_mode.dn < r->b->tn ? ref_padded(r, r->c->c_mode.dn) : 0;
+}
+
 /* Bytes of the weights of one tap. */
 static inline int64_t ref_block(const struct ref *r, const struct rivulet_insn_conv *v)
 {
 	int64_t pairs = r->b->tm * r->b->dn;
 	int64_t passes = (r->c->c_mode.dn + r->b->dn - 1) / r->b->dn;
 
+	if (v->mode == RIVULET_MODE_BITPLANE)
+		return ref_plane_indices(r) +
+		       ref_padded(r, (r->c->c_mode.dn * r->b->tm * r->c->c_mode.planes + 7) / 8);
 	if (v->mode != RIVULET_MODE_SPARSE)
 		return r->b->tm * r->b->tn;
 	return passes * (ref_padded(r, pairs) + ref_padded(r, (pairs * ref_index_bits(r) + 7) / 8));
@@ -245,6 +254,23 @@ static inline int64_t ref_index(const struct ref *r, const int8_t *indices, int6
 	return index;
 }
 
+/* The weights of a bit-plane tap: bit by bit, the highest negative; rows of equal channel are added. */
+static inline void ref_planes(const struct ref *r, const int8_t *w, int64_t *dense)
+{
+	int64_t tm = r->b->tm, tn = r->b->tn, p = r->c->c_mode.planes, rows = r->c->c_mode.dn;
+	const uint8_t *indices = (const uint8_t *)w, *codes = indices + ref_plane_indices(r);
+
+	for (int64_t k = 0; k < tm * tn; k++)
+		dense[k] = 0;
+	for (int64_t bit = 0; bit < rows * tm * p; bit++) {
+		int64_t row = bit / (tm * p), n = rows < tn ? indices[row] : row;
+		int64_t value = bit % p == p - 1 ? -((int64_t)1 << (p - 1)) : (int64_t)1 << bit % p;
+
+		if (n < tn && codes[bit / 8] >> bit % 8 & 1)
+			dense[bit / p % tm * tn + n] += value;
+	}
+}
+
 /* The weights of a block as a dense matrix: pairs of equal index are added. */
 static inline void ref_weights(const struct ref *r, const struct rivulet_insn_conv *v, const int8_t *w,
 			       int64_t *dense)
@@ -253,6 +279,10 @@ static inline void ref_weights(const struct ref *r, const struct rivulet_insn_co
 	int64_t pass = values + ref_padded(r, (tm * dn * ref_index_bits(r) + 7) / 8);
 	int64_t end = ref_block(r, v);
 
+	if (v->mode == RIVULET_MODE_BITPLANE) {
+		ref_planes(r, w, dense);
+		return;
+	}
 	for (int64_t k = 0; k < tm * tn; k++)
 		dense[k] = v->mode == RIVULET_MODE_SPARSE ? 0 : w[k];
 	for (int64_t at = 0; v->mode == RIVULET_MODE_SPARSE && at < end; at += pass) {

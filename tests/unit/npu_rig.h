@@ -58,8 +58,8 @@ static inline struct rivulet_board rig_board(uint32_t tm, uint32_t tn, uint32_t 
 		RIVULET_BOARD_COST_KEYS(RIVULET_BOARD_COST_INIT)
 		.queue_depth = 16,
 		.modes = 1 << RIVULET_MODE_DENSE | 1 << RIVULET_MODE_SPARSE |
-			 1 << RIVULET_MODE_BINARY | 1 << RIVULET_MODE_STOCHASTIC |
-			 1 << RIVULET_MODE_TAPS,
+			 1 << RIVULET_MODE_BINARY | 1 << RIVULET_MODE_BITPLANE |
+			 1 << RIVULET_MODE_STOCHASTIC | 1 << RIVULET_MODE_TAPS,
 		.stream = { 1, 4, 1000, 1, 1000, 1, 1000, 1, 1000, 1, 1000, 1, 1000, 1 },
 		.cycle_cap = 1024,
 		.levels = 1,

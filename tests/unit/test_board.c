@@ -89,6 +89,10 @@ START_TEST(resources)
 		{ "dense-16x16", { 256 + 48, 84, 316, 28944 + 17408 }, 360, 216 },
 		/* the same, and 4096 LUTs of one-bit products, 4 words of 128 bits from 16 banks, 8 ALU lanes */
 		{ "zcu102-binary", { 256 + 48, 84, 316, 28944 + 17408 + 4096 + 2304 + 128 + 1600 }, 2520, 912 },
+		/* 64 bucket memories; 64 engines, 16 pixels, 16 lanes; ALU of LUTs; no array */
+		{ "cyclonev-64-nodsp",
+		  { 0, 68 + 32, 252 + 64, 64 * (160 + 56 + 16 + 32) + 512 + 16 * 128 + 2 * 2700 + 512 + 4010 + 9500 },
+		  0, 557 },
 	};
 
 	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
@@ -125,6 +129,9 @@ START_TEST(energy)
 	/* All of them binary: a 16th for each. */
 	w = (struct rivulet_work){ .macs = 1600000, .binary_macs = 1600000 };
 	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 100000);
+	/* All of them by bit planes: half a MAC for each addition. */
+	w = (struct rivulet_work){ .macs = 1600000, .plane_macs = 1600000, .plane_adds = 400000 };
+	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 200000);
 	/* Stochastic lanes that use 4 uJ at the highest level use a quarter at half the voltage. */
 	w = (struct rivulet_work){ .stream_macs = 1000, .stream_fj = 4000000000 };
 	ck_assert_uint_eq(rivulet_board_energy_pj(&board, 1, &w), 4000000);
@@ -236,7 +243,7 @@ START_TEST(damage)
 END_TEST
 
 static const char *const shipped[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "dense-16x16",
-				       "zcu102-binary", "cyclonev-64", "sc-edge" };
+				       "zcu102-binary", "cyclonev-64", "cyclonev-64-nodsp", "sc-edge" };
 
 START_TEST(shipped_boards)
 {

@@ -551,10 +551,11 @@ static void footprint_case(struct pair *p, const struct rivulet_decoded *d)
 static struct rivulet_decoded gen_sparse(struct pair *p);
 static struct rivulet_decoded gen_taps(struct pair *p);
 static struct rivulet_decoded gen_binary(struct pair *p);
+static struct rivulet_decoded gen_planes(struct pair *p);
 
 static struct rivulet_decoded (*const gens[])(struct pair *) = { gen_load, gen_store, gen_conv,
 								 gen_sparse, gen_taps, gen_binary,
-								 gen_alu, gen_real };
+								 gen_planes, gen_alu, gen_real };
 
 #define GENS (sizeof(gens) / sizeof(gens[0]))
 
@@ -700,6 +701,35 @@ static struct rivulet_decoded gen_binary(struct pair *p)
 	pair_copy(p);
 	return d;
 }
+
+/* Weights of any bits, slices of any width, rows in any order, several of a channel or of none. */
+static struct rivulet_decoded gen_planes(struct pair *p)
+{
+	struct rivulet_decoded d = gen_conv(p);
+	struct rig *g = &p->g;
+	struct rivulet_insn_c_out out = g->config.c_out;
+	int64_t unit = g->board.tn > 16 ? g->board.tn / 16 : 1, planes = rig_pick(g, 1, 8);
+	int64_t group = rig_pick(g, 0, 3) ? planes : rig_pick(g, 0, 9);
+
+	d.conv.mode = RIVULET_MODE_BITPLANE;
+	PUT(g, c_mode, .planes = planes, .group = group,
+	    .dn = rig_pick(g, 0, 2) ? rig_pick(g, 1, g->board.tn) : g->board.tn);
+	d.conv.wgt -= d.conv.wgt % unit;
+	PUT(g, c_out, .row_pitch = out.row_pitch, .blk_pitch = out.blk_pitch,
+	    .wgt_oc_pitch = out.wgt_oc_pitch - out.wgt_oc_pitch % unit,
+	    .wgt_ic_pitch = out.wgt_ic_pitch - out.wgt_ic_pitch % unit,
+	    .inp_oc_pitch = out.inp_oc_pitch);
+	for (uint32_t i = 0; i < g->board.wgt_bytes; i += rig_pick(g, 1, 5)) /* more channels that exist */
+		g->core->wgt[i] &= 31;
+	pair_copy(p);
+	return d;
+}
+
+START_TEST(planes_conv_equals_reference)
+{
+	sweep(_i, gen_planes, "bit-plane CONV");
+}
+END_TEST
 
 START_TEST(binary_conv_equals_reference)
 {
@@ -848,6 +878,7 @@ static Suite *suite(void)
 	tcase_add_loop_test(t, footprint_is_complete, 0, GENS * GEOMETRIES);
 	tcase_add_loop_test(t, taps_conv_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, binary_conv_equals_reference, 0, GEOMETRIES);
+	tcase_add_loop_test(t, planes_conv_equals_reference, 0, GEOMETRIES);
 	tcase_add_loop_test(t, sparse_conv_equals_reference, 0, GEOMETRIES);
 	tcase_add_test(t, sparse_conv_equals_dense);
 	tcase_add_loop_test(t, stochastic_conv_equals_reference, 0, GEOMETRIES);

@@ -264,7 +264,7 @@ static const struct {
 	{ "store store kind=3 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "store store mem=2 flip=1 slot=1 rows=1 cols=1 blks=1", RIVULET_FAULT_FIELD },
 	{ "conv conv rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_FIELD }, /* no kernel */
-	{ "conv conv mode=3 rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
+	{ "conv conv mode=6 rows=1 cols=1 icb=1 ocb=1", RIVULET_FAULT_MODE },
 	{ "alu alu src=1 rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_FIELD }, /* ACC needs rq or real */
 	{ "alu alu dst=1 rows=1 cols=1 blks=1 pack=1", RIVULET_FAULT_FIELD },
 	{ "alu alu rq=1 rows=1 cols=1 blks=1 real=1", RIVULET_FAULT_FIELD },
@@ -397,31 +397,46 @@ static const struct {
 	const char *mode, *out, *conv;
 	uint32_t tm, tn, dn;
 	int fault;
-	bool binary; /* else sparse */
+	enum rivulet_mode conv_mode;
 } pairs[] = {
-	{ "dn=1", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_NONE, false },
-	{ "dn=16", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_NONE, false },
-	{ "dn=0", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_FIELD, false },
-	{ "dn=17", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_FIELD, false },
-	{ "dn=32", "row_pitch=1", "wgt=2", 32, 32, 8, RIVULET_FAULT_NONE, false },
-	{ "dn=8", "row_pitch=1", "wgt=1", 32, 32, 8, RIVULET_FAULT_FIELD, false },
-	{ "dn=8", "wgt_ic_pitch=1", "", 32, 32, 8, RIVULET_FAULT_FIELD, false },
-	{ "dn=8", "wgt_oc_pitch=3", "", 32, 32, 8, RIVULET_FAULT_FIELD, false },
-	{ "dn=4 wfmt=1", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_MODE, false },
+	{ "dn=1", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_NONE, RIVULET_MODE_SPARSE },
+	{ "dn=16", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_NONE, RIVULET_MODE_SPARSE },
+	{ "dn=0", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_SPARSE },
+	{ "dn=17", "row_pitch=1", "wgt=1", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_SPARSE },
+	{ "dn=32", "row_pitch=1", "wgt=2", 32, 32, 8, RIVULET_FAULT_NONE, RIVULET_MODE_SPARSE },
+	{ "dn=8", "row_pitch=1", "wgt=1", 32, 32, 8, RIVULET_FAULT_FIELD, RIVULET_MODE_SPARSE },
+	{ "dn=8", "wgt_ic_pitch=1", "", 32, 32, 8, RIVULET_FAULT_FIELD, RIVULET_MODE_SPARSE },
+	{ "dn=8", "wgt_oc_pitch=3", "", 32, 32, 8, RIVULET_FAULT_FIELD, RIVULET_MODE_SPARSE },
+	{ "dn=4 wfmt=1", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_MODE, RIVULET_MODE_SPARSE },
 	/* one pass of 64 values and 64 indices of 4 bits: words 4090..4095 of 4096 */
-	{ "dn=4", "row_pitch=1", "wgt=4090", 16, 16, 4, RIVULET_FAULT_NONE, false },
-	{ "dn=4", "row_pitch=1", "wgt=4091", 16, 16, 4, RIVULET_FAULT_SPAD, false },
-	{ "dn=5", "row_pitch=1", "wgt=4085", 16, 16, 4, RIVULET_FAULT_SPAD, false },
-	{ "dn=5", "row_pitch=1", "wgt=4084", 16, 16, 4, RIVULET_FAULT_NONE, false },
-	{ "lanes=2", "row_pitch=1", "wgt=4080", 16, 16, 4, RIVULET_FAULT_NONE, true },
-	{ "lanes=2", "row_pitch=1", "wgt=4081", 16, 16, 4, RIVULET_FAULT_SPAD, true },
-	{ "lanes=3", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, true },
-	{ "lanes=1 first=63", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_NONE, true },
-	{ "lanes=1 first=64", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, true },
-	{ "first=100 valid=28", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_NONE, true },
-	{ "first=100 valid=29", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, true },
-	{ "wfmt=1", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_MODE, true },
-	{ "border=1", "wgt_oc_pitch=1", "", 32, 32, 8, RIVULET_FAULT_FIELD, true },
+	{ "dn=4", "row_pitch=1", "wgt=4090", 16, 16, 4, RIVULET_FAULT_NONE, RIVULET_MODE_SPARSE },
+	{ "dn=4", "row_pitch=1", "wgt=4091", 16, 16, 4, RIVULET_FAULT_SPAD, RIVULET_MODE_SPARSE },
+	{ "dn=5", "row_pitch=1", "wgt=4085", 16, 16, 4, RIVULET_FAULT_SPAD, RIVULET_MODE_SPARSE },
+	{ "dn=5", "row_pitch=1", "wgt=4084", 16, 16, 4, RIVULET_FAULT_NONE, RIVULET_MODE_SPARSE },
+	{ "lanes=2", "row_pitch=1", "wgt=4080", 16, 16, 4, RIVULET_FAULT_NONE, RIVULET_MODE_BINARY },
+	{ "lanes=2", "row_pitch=1", "wgt=4081", 16, 16, 4, RIVULET_FAULT_SPAD, RIVULET_MODE_BINARY },
+	{ "lanes=3", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_BINARY },
+	{ "lanes=1 first=63", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_NONE, RIVULET_MODE_BINARY },
+	{ "lanes=1 first=64", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_BINARY },
+	{ "first=100 valid=28", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_NONE, RIVULET_MODE_BINARY },
+	{ "first=100 valid=29", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_BINARY },
+	{ "wfmt=1", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_MODE, RIVULET_MODE_BINARY },
+	{ "border=1", "wgt_oc_pitch=1", "", 32, 32, 8, RIVULET_FAULT_FIELD, RIVULET_MODE_BINARY },
+	{ "planes=4 group=8 dn=16", "row_pitch=1", "wgt=4088", 16, 16, 4, RIVULET_FAULT_NONE, RIVULET_MODE_BITPLANE },
+	{ "planes=4 group=8 dn=16", "row_pitch=1", "wgt=4089", 16, 16, 4, RIVULET_FAULT_SPAD, RIVULET_MODE_BITPLANE },
+	/* a word of indices and 5 * 6 bytes */
+	{ "planes=3 group=6 dn=5", "row_pitch=1", "wgt=4093", 16, 16, 4, RIVULET_FAULT_NONE, RIVULET_MODE_BITPLANE },
+	{ "planes=3 group=6 dn=5", "row_pitch=1", "wgt=4094", 16, 16, 4, RIVULET_FAULT_SPAD, RIVULET_MODE_BITPLANE },
+	{ "planes=0 group=4 dn=16", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_BITPLANE },
+	{ "planes=9 group=9 dn=16", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_BITPLANE },
+	{ "planes=4 group=0 dn=16", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_BITPLANE },
+	{ "planes=4 group=4 dn=0", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_BITPLANE },
+	{ "planes=4 group=4 dn=17", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_BITPLANE },
+	{ "planes=4 group=6 dn=16", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_FIELD, RIVULET_MODE_BITPLANE },
+	{ "planes=8 group=2 dn=16", "row_pitch=1", "", 16, 16, 4, RIVULET_FAULT_NONE, RIVULET_MODE_BITPLANE },
+	/* 64 slices of a kernel's quarter, and 32 engines */
+	{ "planes=8 group=2 dn=16", "row_pitch=1", "", 16, 16, 2, RIVULET_FAULT_FIELD, RIVULET_MODE_BITPLANE },
+	{ "planes=4 group=4 dn=16", "wgt_ic_pitch=1", "", 32, 32, 8, RIVULET_FAULT_FIELD, RIVULET_MODE_BITPLANE },
 };
 
 START_TEST(weight_configuration)
@@ -436,7 +451,7 @@ START_TEST(weight_configuration)
 	snprintf(line, sizeof(line), "conv c_out %s", pairs[_i].out);
 	rig_asm(&rig, line);
 	snprintf(line, sizeof(line), "conv conv mode=%d rows=1 cols=1 icb=1 ocb=1 %s",
-		 pairs[_i].binary ? RIVULET_MODE_BINARY : RIVULET_MODE_SPARSE, pairs[_i].conv);
+		 pairs[_i].conv_mode, pairs[_i].conv);
 	rig_asm(&rig, line);
 	rig_end(&rig);
 	expect(pairs[_i].fault, pairs[_i].fault ? 3 : 5);
@@ -449,6 +464,17 @@ START_TEST(no_sparse_engine)
 	rig_asm(&rig, "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
 	rig_asm(&rig, "conv c_mode dn=4");
 	rig_asm(&rig, "conv conv mode=1 rows=1 cols=1 icb=1 ocb=1");
+	rig_end(&rig);
+	expect(RIVULET_FAULT_MODE, 2);
+}
+END_TEST
+
+START_TEST(no_bucket_engines)
+{
+	rig.board.modes = 1 << RIVULET_MODE_DENSE;
+	rig_asm(&rig, "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+	rig_asm(&rig, "conv c_mode planes=4 group=4 dn=16");
+	rig_asm(&rig, "conv conv mode=3 rows=1 cols=1 icb=1 ocb=1");
 	rig_end(&rig);
 	expect(RIVULET_FAULT_MODE, 2);
 }
@@ -854,6 +880,7 @@ static void add_faults(TCase *t)
 	tcase_add_test(t, no_sparse_engine);
 	tcase_add_test(t, no_binary_engine);
 	tcase_add_test(t, no_binary_alu);
+	tcase_add_test(t, no_bucket_engines);
 	tcase_add_loop_test(t, bad_configuration, 0, sizeof(bad_configs) / sizeof(bad_configs[0]));
 	tcase_add_test(t, conv_input_outside);
 	tcase_add_test(t, tokens_overflow);

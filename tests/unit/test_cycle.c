@@ -241,6 +241,67 @@ START_TEST(binary_reads_weights)
 }
 END_TEST
 
+/*
+ * 8 slices of 64 engines: 8 pixels at once. 9 taps of 16 rows, a fold of 518 cycles and 2 parts of each
+ * pixel; of the last group of two pixels, too.
+ */
+START_TEST(planes_alone)
+{
+	put("conv c_kernel kh=3 kw=3 sy=1 sx=1 dy=1 dx=1");
+	put("conv c_input rows=10 cols=12 row_pitch=12");
+	put("conv c_mode planes=4 group=8 dn=16");
+	put("conv conv mode=3 rows=2 cols=10 icb=1 ocb=3");
+	run();
+	expect(3, 67, 67 + 3 * 2 * ((9 * 16 + 518 + 8 * 2) + (9 * 16 + 518 + 2 * 2)) + 8);
+}
+END_TEST
+
+/*
+ * A tap of three rows takes four cycles with its indices, or one for each of 16 pixels. The parts of
+ * 8 bits are four slices, and one pixel has all engines.
+ */
+START_TEST(planes_few_rows)
+{
+	put("conv c_kernel kh=1 kw=2 sy=1 sx=1 dy=1 dx=1");
+	put("conv c_input rows=1 cols=40 row_pitch=40");
+	put("conv c_mode planes=1 group=4 dn=3");
+	put("conv conv mode=3 rows=1 cols=18 icb=1 ocb=1");
+	run();
+	expect(3, 67, 67 + (2 * 16 + 34 + 16 * 4) + (2 * 4 + 34 + 2 * 4) + 8);
+	count = 0;
+	put("conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+	put("conv c_mode planes=8 group=2 dn=16");
+	put("conv conv mode=3 rows=1 cols=3 icb=1 ocb=1");
+	run();
+	expect(2, 66, 66 + 3 * (16 + 8 + 4) + 8);
+}
+END_TEST
+
+/* Pieces of 64 bytes hold 8 rows of 4 bits: the ALU's table waits for two reads of WGT. */
+START_TEST(planes_read_weights)
+{
+	put("conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+	put("conv c_mode planes=4 group=8 dn=16");
+	put("conv conv mode=3 rows=1 cols=1 icb=1 ocb=1");
+	put("alu alu lut=1 rows=1 cols=1 blks=1");
+	run();
+	expect(2, 66, 66 + 16 + 518 + 2 + 8);
+	expect(3, 67, 67 + 16 + 1 + 2 + 8); /* the first of the reads was in cycle 66 */
+}
+END_TEST
+
+/* ACC is used while results leave the engines only, and then by turns. */
+START_TEST(planes_share_acc)
+{
+	put("conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
+	put("conv c_mode planes=8 group=8 dn=16");
+	put("conv conv mode=3 rows=1 cols=1 icb=1 ocb=1");
+	put("load load mem=2 slot=1 rows=1 cols=16 blks=1");
+	run();
+	expect(2, 66, 66 + 16 + 518 + 1 + 8);
+}
+END_TEST
+
 START_TEST(halves)
 {
 	acc_beside_conv("load load mem=2 addr=508 slot=1 rows=1 cols=4 blks=1", 4);
@@ -315,6 +376,10 @@ int main(void)
 	tcase_add_test(t, sparse_reads_weights_twice);
 	tcase_add_test(t, binary_alone);
 	tcase_add_test(t, binary_reads_weights);
+	tcase_add_test(t, planes_alone);
+	tcase_add_test(t, planes_few_rows);
+	tcase_add_test(t, planes_read_weights);
+	tcase_add_test(t, planes_share_acc);
 	tcase_add_test(t, halves);
 	tcase_add_test(t, banks);
 	tcase_add_test(t, alu_alone);

@@ -215,7 +215,7 @@ static void each_profile(FILE *f, void (*write)(FILE *f, const struct rivulet_bo
 {
 	static const char *const names[] = { "zu3eg-64",    "zu3eg-128",   "zu3eg-256",
 					     "dense-16x16", "zcu102-binary", "cyclonev-64",
-					     "sc-edge" };
+					     "cyclonev-64-nodsp", "sc-edge" };
 	struct rivulet_board b;
 	char path[64], err[256];
 
