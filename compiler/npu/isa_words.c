@@ -5,15 +5,42 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Makes the block that has word @at, if there is none; its numbers are 0. */
+static int need_block(struct rvl_words *w, uint32_t at)
+{
+	uint32_t *block = &w->block[at / RVL_WORDS_BLOCK];
+
+	if (*block)
+		return 0;
+	if (w->blocks == w->most_blocks) {
+		uint32_t most = w->most_blocks ? 2 * w->most_blocks : 64;
+		void *id = reallocarray(w->id, most, sizeof(*w->id));
+
+		if (!id)
+			return -ENOMEM;
+		w->id = id;
+		w->most_blocks = most;
+	}
+	memset(w->id[w->blocks], 0, sizeof(*w->id));
+	*block = ++w->blocks;
+	return 0;
+}
+
+/* The number of the history of the interval that begins at @at. */
+static uint32_t *id_at(const struct rvl_words *w, uint32_t at)
+{
+	return &w->id[w->block[at / RVL_WORDS_BLOCK] - 1][at % RVL_WORDS_BLOCK];
+}
+
 int rvl_words_init(struct rvl_words *w, uint32_t count)
 {
 	w->count = count;
 	w->size = 64;
 	w->used = 1; /* entry 0: all words, at first without history */
 	w->start = calloc(count / 64 + 1, sizeof(*w->start));
-	w->id = calloc((size_t)count + 1, sizeof(*w->id));
+	w->block = calloc(count / RVL_WORDS_BLOCK + 1, sizeof(*w->block));
 	w->pool = calloc(w->size, sizeof(*w->pool));
-	if (!w->start || !w->id || !w->pool)
+	if (!w->start || !w->block || !w->pool || need_block(w, 0))
 		return -ENOMEM;
 	w->start[0] = 1;
 	return 0;
@@ -22,6 +49,7 @@ int rvl_words_init(struct rvl_words *w, uint32_t count)
 void rvl_words_done(struct rvl_words *w)
 {
 	free(w->start);
+	free(w->block);
 	free(w->id);
 	free(w->pool);
 	memset(w, 0, sizeof(*w));
@@ -72,10 +100,10 @@ int rvl_words_cut(struct rvl_words *w, uint32_t at)
 
 	if (at >= w->count || is_start(w, at))
 		return 0;
-	if (take_entry(w, &id))
+	if (take_entry(w, &id) || need_block(w, at))
 		return -ENOMEM;
-	w->pool[id] = w->pool[w->id[start_of(w, at)]];
-	w->id[at] = id;
+	w->pool[id] = w->pool[*id_at(w, start_of(w, at))];
+	*id_at(w, at) = id;
 	w->start[at / 64] |= UINT64_C(1) << at % 64;
 	return 0;
 }
@@ -92,7 +120,7 @@ uint32_t rvl_words_next(const struct rvl_words *w, uint32_t at)
 
 struct rvl_history *rvl_words_at(struct rvl_words *w, uint32_t at)
 {
-	return &w->pool[w->id[at]];
+	return &w->pool[*id_at(w, at)];
 }
 
 void rvl_words_write(struct rvl_words *w, uint32_t lo, uint32_t hi, struct rvl_touch by)
@@ -100,7 +128,7 @@ void rvl_words_write(struct rvl_words *w, uint32_t lo, uint32_t hi, struct rvl_t
 	*rvl_words_at(w, lo) = (struct rvl_history){ .writer = by };
 	for (uint32_t at = rvl_words_next(w, lo); at < hi; at = rvl_words_next(w, at)) {
 		w->start[at / 64] &= ~(UINT64_C(1) << at % 64);
-		w->pool[w->id[at]].next_free = w->free;
-		w->free = w->id[at];
+		w->pool[*id_at(w, at)].next_free = w->free;
+		w->free = *id_at(w, at);
 	}
 }

@@ -24,11 +24,18 @@ struct rvl_history {
 	uint32_t next_free;
 };
 
-/* Interval [w, next set bit of @start) has the history pool[id[w]]. */
+#define RVL_WORDS_BLOCK 16
+
+/*
+ * Interval [w, next set bit of @start) has a history of the pool. Their numbers are kept in blocks of
+ * RVL_WORDS_BLOCK words, which only those words have in which an interval has begun.
+ */
 struct rvl_words {
 	uint32_t count;
 	uint64_t *start;
-	uint32_t *id;
+	uint32_t *block; /* of the words: index in @id, from 1 on; 0: none */
+	uint32_t (*id)[RVL_WORDS_BLOCK];
+	uint32_t blocks, most_blocks;
 	struct rvl_history *pool;
 	uint32_t used, size; /* of the pool */
 	uint32_t free;	     /* head of the list of returned entries, 0: none */

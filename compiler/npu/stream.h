@@ -15,9 +15,15 @@
 struct rvl_op_access {
 	enum { RVL_AT_INP, RVL_AT_WGT, RVL_AT_ACC, RVL_AT_STORE } at;
 	bool write;
-	uint32_t lo, hi, step, runs;
-	const struct rvl_operand *o;
-	int32_t box[4][2]; /* image, channel, row, column: [first, past) */
+	union {
+		struct { /* of a scratchpad */
+			uint32_t lo, hi, step, runs;
+		};
+		struct { /* of a store */
+			const struct rvl_operand *o;
+			int32_t box[4][2]; /* image, channel, row, column: [first, past) */
+		};
+	};
 };
 
 struct rvl_insn_op {

@@ -15,43 +15,55 @@ static int append_stream(struct rvl_backend *be, const struct rvl_stream *s, str
 	return rc ? rc : rvl_stream_code(s, (struct rivulet_insn *)(be->cmds.data + cmd->off));
 }
 
+/* What of a stream is needed beside its instructions, once these are in be->cmds. */
+struct emitted {
+	uint32_t variant, preloads;
+	uint32_t *layer; /* of each instruction, RVL_NONE for END */
+};
+
 /* `explain` lists the layers of the last variant, which is that of the highest level. */
-static int estimate_step(struct rvl_backend *be, const struct rvl_stream *s, struct rvl_bstep *step,
-			 struct rvl_bcmd *cmd)
+static int estimate_step(struct rvl_backend *be, const struct emitted *e,
+			 const struct rvl_bstep *step, struct rvl_bcmd *cmd)
 {
-	struct rivulet_explain_segment *seg = rvl_seg(be, s->variant, step - be->step);
-	bool top = s->variant == be->n_variants - 1;
-	uint32_t *layer = malloc((s->n + 1) * sizeof(*layer));
+	struct rivulet_explain_segment *seg = rvl_seg(be, e->variant, step - be->step);
+	bool top = e->variant == be->n_variants - 1;
 	int rc;
 
-	if (!layer)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < s->n; i++)
-		layer[i] = s->op[i].layer;
-	layer[s->n] = RVL_NONE;
 	rc = rvl_estimate_stream(be->board, be->cmds.data + cmd->off, cmd->len,
-				 top ? layer : NULL, be->cost, seg, be->err);
+				 top ? e->layer : NULL, be->cost, seg, be->err);
 	if (!rc && top && be->opt->drawing)
-		rc = rvl_spans_of_stream(be->board, be->cmds.data + cmd->off, cmd->len, layer,
+		rc = rvl_spans_of_stream(be->board, be->cmds.data + cmd->off, cmd->len, e->layer,
 					 (struct rivulet_explain_span){ .step = step - be->step },
 					 rvl_spans_pause(seg->cycles), &be->spans);
 	seg->step = step - be->step;
 	seg->layers = step->layers;
 	seg->macs = step->macs;
 	cmd->cycles = seg->cycles;
-	free(layer);
 	return rc;
 }
 
-static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t variant)
+static int note_layers(const struct rvl_stream *s, struct emitted *e)
 {
-	struct rvl_bcmd *cmd = &step->cmd[variant];
+	e->preloads = s->preloads;
+	e->layer = malloc((s->n + 1) * sizeof(*e->layer));
+	if (!e->layer)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < s->n; i++)
+		e->layer[i] = s->op[i].layer;
+	e->layer[s->n] = RVL_NONE;
+	return 0;
+}
+
+/* The operations of a step take many times the memory of its instructions, and only here. */
+static int emit_stream(struct rvl_backend *be, struct rvl_bstep *step, struct emitted *e,
+		       struct rvl_bcmd *cmd)
+{
 	struct rvl_stream s;
 	int rc;
 
 	rvl_stream_init(&s, be->board, be->opt->prof, be->err);
-	s.variant = variant;
-	s.length = be->length[variant];
+	s.variant = e->variant;
+	s.length = be->length[e->variant];
 	if (be->opt->most_instructions)
 		s.most = be->opt->most_instructions;
 	rvl_emit_prof_setup(&s);
@@ -63,12 +75,24 @@ static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t
 	if (!rc)
 		rc = append_stream(be, &s, cmd);
 	if (!rc)
+		rc = note_layers(&s, e);
+	rvl_stream_free(&s);
+	return rc;
+}
+
+static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t variant)
+{
+	struct rvl_bcmd *cmd = &step->cmd[variant];
+	struct emitted e = { .variant = variant };
+	int rc = emit_stream(be, step, &e, cmd);
+
+	if (!rc)
 		rc = rvl_check_stream(be, step, cmd);
 	if (!rc)
-		rc = estimate_step(be, &s, step, cmd);
+		rc = estimate_step(be, &e, step, cmd);
 	if (variant == be->n_variants - 1)
-		be->prefetches += s.preloads;
-	rvl_stream_free(&s);
+		be->prefetches += e.preloads;
+	free(e.layer);
 	return rc;
 }
 
