@@ -13,6 +13,15 @@
 #define PROF_RECORDS_MAX 1048575
 #define MAX_WORDS	 16383 /* columns of one LOAD or STORE */
 
+#define CHUNK 256
+
+/* Room for the accesses of so many operations. */
+struct rvl_op_accesses {
+	struct rvl_op_accesses *next;
+	uint32_t used;
+	struct rvl_op_access of[CHUNK][RVL_OP_ACCESSES];
+};
+
 void rvl_stream_init(struct rvl_stream *s, const struct rivulet_board *b, bool prof,
 		     struct rvl_err *err)
 {
@@ -25,12 +34,51 @@ void rvl_stream_init(struct rvl_stream *s, const struct rivulet_board *b, bool p
 
 void rvl_stream_free(struct rvl_stream *s)
 {
+	while (s->accesses) {
+		struct rvl_op_accesses *next = s->accesses->next;
+
+		free(s->accesses);
+		s->accesses = next;
+	}
 	free(s->op);
 	s->op = NULL;
 }
 
-static struct rvl_insn_op *append(struct rvl_stream *s)
+static struct rvl_op_access *new_accesses(struct rvl_stream *s)
 {
+	struct rvl_op_accesses *a = s->accesses;
+
+	if (!a || a->used == CHUNK) {
+		a = malloc(sizeof(*a));
+		if (!a)
+			return NULL;
+		a->next = s->accesses;
+		a->used = 0;
+		s->accesses = a;
+	}
+	return a->of[a->used++];
+}
+
+/* Makes room for one operation more. */
+static int grow(struct rvl_stream *s)
+{
+	uint32_t cap = s->cap ? 2 * s->cap : 1024;
+	struct rvl_insn_op *p;
+
+	if (s->n < s->cap)
+		return 0;
+	p = realloc(s->op, cap * sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	s->op = p;
+	s->cap = cap;
+	return 0;
+}
+
+static struct rvl_insn_op *append(struct rvl_stream *s, bool cfg)
+{
+	struct rvl_op_access *access = NULL;
+
 	if (s->rc)
 		return NULL;
 	if (s->n + 1 >= s->most) {
@@ -38,19 +86,13 @@ static struct rvl_insn_op *append(struct rvl_stream *s)
 				 s->most);
 		return NULL;
 	}
-	if (s->n == s->cap) {
-		uint32_t cap = s->cap ? 2 * s->cap : 1024;
-		struct rvl_insn_op *p = realloc(s->op, cap * sizeof(*p));
-
-		if (!p) {
-			s->rc = rvl_fail(s->err, -ENOMEM, "no memory for a command stream");
-			return NULL;
-		}
-		s->op = p;
-		s->cap = cap;
+	if (!cfg)
+		access = new_accesses(s);
+	if ((!cfg && !access) || grow(s)) {
+		s->rc = rvl_fail(s->err, -ENOMEM, "no memory for a command stream");
+		return NULL;
 	}
-	memset(&s->op[s->n], 0, sizeof(s->op[0]));
-	s->op[s->n].layer = s->layer;
+	s->op[s->n] = (struct rvl_insn_op){ .cfg = cfg, .layer = s->layer, .access = access };
 	return &s->op[s->n++];
 }
 
@@ -83,14 +125,13 @@ static void config(struct rvl_stream *s, enum rivulet_form form, enum rivulet_qu
 		return;
 	if (!s->shadowed[q][index] && !(insn.w[0] >> 32) && insn.w[1] == none.w[1])
 		return; /* all zero is the state at the start */
-	op = append(s);
+	op = append(s, true);
 	if (!op)
 		return;
 	s->shadow[q][index] = insn;
 	s->shadowed[q][index] = true;
 	op->insn = insn;
 	op->queue = q;
-	op->cfg = true;
 }
 
 void rvl_emit_cfg(struct rvl_stream *s, enum rivulet_form form, const struct rivulet_decoded *d)
@@ -135,6 +176,7 @@ struct rvl_insn_op *rvl_emit(struct rvl_stream *s, enum rivulet_form form, enum 
 	struct rvl_insn_op *op;
 
 	s->sink.accesses = 0;
+	s->sink.access = s->sunk;
 	if (s->prof) {
 		struct rivulet_decoded tag = { .q_tag.tag = s->layer };
 
@@ -143,7 +185,7 @@ struct rvl_insn_op *rvl_emit(struct rvl_stream *s, enum rivulet_form form, enum 
 	}
 	if (s->rc || encode(s, form, q, &t, &insn))
 		return &s->sink;
-	op = append(s);
+	op = append(s, false);
 	if (!op)
 		return &s->sink;
 	op->insn = insn;

@@ -33,8 +33,10 @@ struct rvl_insn_op {
 	uint32_t layer;
 	uint32_t accesses;
 	uint32_t seq[4]; /* operations of each queue done before this one starts */
-	struct rvl_op_access access[RVL_OP_ACCESSES];
+	struct rvl_op_access *access; /* RVL_OP_ACCESSES; NULL for configuration */
 };
+
+struct rvl_op_accesses;
 
 /* A stream of operations being built. */
 struct rvl_stream {
@@ -43,6 +45,7 @@ struct rvl_stream {
 	uint32_t variant, length; /* being emitted; length 0: int8 */
 	struct rvl_insn_op *op;
 	uint32_t n, cap;
+	struct rvl_op_accesses *accesses; /* of all operations */
 	uint32_t most; /* instructions, with END */
 	uint32_t layer;
 	struct rivulet_insn shadow[4][RIVULET_CFG_COUNT];
@@ -52,6 +55,7 @@ struct rvl_stream {
 	uint64_t acc_turn;	 /* accumulator tiles so far */
 	bool replicates;	 /* the last LOAD of INP wrote each pixel more than once */
 	struct rvl_insn_op sink; /* what is touched after an error */
+	struct rvl_op_access sunk[RVL_OP_ACCESSES];
 	int rc;			 /* first error; later calls do nothing */
 	struct rvl_err *err;
 };
