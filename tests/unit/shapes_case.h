@@ -6,6 +6,8 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "suite.h"
+
 #define SHAPES 2000
 #define SHAPE_PARTS 8
 
@@ -13,7 +15,7 @@
 static inline void compare_shapes(const char *variable, int part, const char *(*compare)(long i))
 {
 	const char *given = getenv(variable);
-	long shapes = given ? strtol(given, NULL, 10) : SHAPES;
+	long shapes = given ? strtol(given, NULL, 10) : cases(SHAPES);
 
 	for (long i = part; i < shapes; i += SHAPE_PARTS) {
 		const char *differs = compare(i);
