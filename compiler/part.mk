@@ -97,7 +97,7 @@ $(eval $(call unit_test,descriptors,kernels uapi,-lm))
 # Compares 10,000 seeded convolutions with onnxruntime's recorded results. Successive cases use
 # successive boards.
 $(eval $(call program,tests/check_conv,tests/conv/check_conv.c tests/conv/conv_cases.c,compiler kernels sim uapi,-lm))
-CONV_BOARDS ?= zu3eg-64 zu3eg-128 zu3eg-256 cyclonev-64
+CONV_BOARDS ?= zu3eg-64 zu3eg-128 zu3eg-256 cyclonev-64 cyclonev-64-nodsp
 .PHONY: check-conv bench-npu
 check-conv: $(BUILD)/tests/check_conv
 	@$< tests/data/conv_10000.bin $(CONV_BOARDS)

@@ -45,7 +45,8 @@ import ops_net  # noqa: E402,F401
 import ops_quant  # noqa: E402,F401
 from reduce import reduce_model  # noqa: E402
 
-BOARDS = ("zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64", "dense-16x16", "zcu102-binary")
+BOARDS = ("zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64", "dense-16x16", "zcu102-binary",
+          "cyclonev-64-nodsp")
 INTERPRETED, CPU, NPU, NPU_COPIES = range(4)
 HOW = ("interpreter", "cpu", "npu", "npu without views")
 SPARSE = 1 << 1  # of the modes of CONV

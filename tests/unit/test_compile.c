@@ -998,14 +998,15 @@ END_TEST
 START_TEST(every_board_compiles_the_demo_models)
 {
 	static const char *const boards[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
-					      "sc-edge", "dense-16x16", "zcu102-binary" };
+					      "sc-edge", "dense-16x16", "zcu102-binary",
+					      "cyclonev-64-nodsp" };
 	static const char *const models[] = { "models/lenet.onnx", "models/resnet.onnx" };
 
 	for (int m = 0; m < 2; m++) {
 		size_t size;
 		void *onnx = read_file(models[m], &size);
 
-		for (int i = 0; i < 7; i++) {
+		for (int i = 0; i < 8; i++) {
 			struct rivulet_blob program = { 0 }, text, json;
 			struct rivulet_explain e, f;
 			struct rivulet_board b;
