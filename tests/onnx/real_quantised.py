@@ -34,6 +34,11 @@ CALIBRATION = 16
 INPUTS = 64
 DEFICIT_BAR = 1.0	# dB
 SHARE_BAR = 98.0	# %
+MEDIAN_BAR = 92.0	# %, of the peak
+RATIO_BAR = 95.0	# %, of what the bound of a model allows
+BOARD = "zu3eg-64"
+ROWS, CHANNELS, LANES = 16, 4, 8	# of its array: rows and operands of a pass; of its ALU
+PORT, BURST, BURST_GAP = 16, 256, 2	# bytes a cycle, bytes, cycles
 QDQ_OPSET = 13		# the first one that quantize_static takes with scales per channel
 
 def chord(rng, shape):
@@ -188,14 +193,18 @@ def differing(rivulet, program, exported, values, got, folder):
     return 100 * wrong / total
 
 
-def share(rivulet, path, symbol, calibration, folder):
-    """Percent of the multiplications of convolutions and matrix products that the NPU does."""
+def explain(rivulet, path, symbol, calibration, folder):
     file = os.path.join(folder, "one.npy")
     np.save(file, calibration[0])
     report = json.loads(rivulet_run(
-        [rivulet, "explain", path, "--json", "--calibrate", file, "--range", "min-max"] +
+        [rivulet, "explain", path, "--board", BOARD, "--json", "--calibrate", file, "--range", "min-max"] +
         (["--symbol", str(symbol)] if symbol else [])))
-    layers = report["explain"]["layers"]
+    return report["explain"]
+
+
+def share(report, path):
+    """Percent of the multiplications of convolutions and matrix products that the NPU does."""
+    layers = report["layers"]
     npu = sum(r["macs"] for r in layers if r["where"] == "npu")
     sizes = {n.name: n for n in onnx.load(path).graph.node}
     weights = {t.name: list(t.dims) for t in onnx.load(path).graph.initializer}
@@ -210,6 +219,47 @@ def share(rivulet, path, symbol, calibration, folder):
     return 100 * npu / (npu + cpu)
 
 
+def products(path, shape):
+    """(rows, operands of a row, results of a row) of each convolution and matrix product."""
+    model = onnx.load(path)
+    for dim, size in zip(model.graph.input[0].type.tensor_type.shape.dim, shape):
+        dim.dim_value = size
+    del model.graph.value_info[:]
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    known = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim]
+             for v in [*model.graph.value_info, *model.graph.output]}
+    weights = {t.name: list(t.dims) for t in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type in ("Conv", "Gemm", "MatMul") and node.input[1] in weights:
+            dims, out = weights[node.input[1]], known[node.output[0]]
+            transposed = any(a.name == "transB" and a.i for a in node.attribute)
+            rows = dims[0] if node.op_type == "Conv" or transposed else dims[-1]
+            yield rows, int(np.prod(dims)) // rows, int(np.prod(out)) // rows
+
+
+def bound(path, shape):
+    """(MACs, least cycles) of the network on BOARD: those of the busiest of array, ALU and port.
+
+    A pass takes CHANNELS operands of up to ROWS rows for one pixel, and no layer needs fewer passes
+    than all its operands packed without gaps. The ALU finishes LANES results a cycle, the port moves
+    weights, input and results of the network in full bursts.
+    """
+    layers = list(products(path, shape))
+    blocks = [-(-rows // ROWS) for rows, _, _ in layers]
+    array = sum(b * -(-n // CHANNELS) * pixels for b, (_, n, pixels) in zip(blocks, layers))
+    alu = sum(b * pixels * ROWS // LANES for b, (_, _, pixels) in zip(blocks, layers))
+    moved = int(np.prod(shape)) + sum(rows * n for rows, n, _ in layers)
+    port = moved * (BURST + BURST_GAP * PORT) / (BURST * PORT)
+    return sum(rows * n * pixels for rows, n, pixels in layers), max(array, alu, port)
+
+
+def utilisation(report, path, shape):
+    """Percent of the array's peak that the NPU's part has, and that the bound allows."""
+    macs, least = bound(path, shape)
+    cycles = sum(s["cycles"] for s in report["segments"])
+    return 100 * macs / (cycles * ROWS * CHANNELS), 100 * macs / (least * ROWS * CHANNELS)
+
+
 def check(rivulet, folder, entry, vision):
     package, end, _, symbol = entry
     _, shape, prepare = vision
@@ -220,25 +270,46 @@ def check(rivulet, folder, entry, vision):
     with tempfile.TemporaryDirectory() as scratch:
         best = theirs(path, shape, calibration, values, want, scratch)
         mine, wrong = ours(rivulet, path, symbol, MIXED.get(end), calibration, values, want, scratch)
-        return best, mine, wrong, share(rivulet, path, symbol, calibration, scratch)
+        report = explain(rivulet, path, symbol, calibration, scratch)
+        return best, mine, wrong, share(report, path), utilisation(report, path, shape)
+
+
+def utilisation_misses(used):
+    """Prints the utilisation of each model beside its bound, and returns how many bars are missed."""
+    if not used:
+        return 0
+    for name, reached, limit in used:
+        print(f"figure real.{name}.utilisation {reached:.2f} %")
+        print(f"figure real.{name}.bound {limit:.2f} %")
+    median = float(np.median([reached for _, reached, _ in used]))
+    ratio = min(100 * reached / limit for _, reached, limit in used)
+    print(f"figure real.utilisation.median {median:.2f} %")
+    print(f"figure real.utilisation.ratio.min {ratio:.2f} %")
+    for text, value, bar in (("median utilisation", median, MEDIAN_BAR),
+                             ("utilisation over its bound, least", ratio, RATIO_BAR)):
+        print(f"{'ok' if value >= bar else 'not ok'} - {text}: {value:.2f} %, at least {bar} %")
+    return (median < MEDIAN_BAR) + (ratio < RATIO_BAR)
 
 
 def main():
     rivulet, folder = sys.argv[1:3]
     os.makedirs(folder, exist_ok=True)
-    deficit, least, failed = -np.inf, np.inf, 0
+    deficit, least, failed, used = -np.inf, np.inf, 0, []
     for vision in VISION:
         entry = next(m[:4] for m in real.MODELS if m[1] == vision[0])
         if len(sys.argv) > 3 and vision[0] not in sys.argv[3:]:
             continue
-        best, mine, wrong, npu = check(rivulet, folder, entry, vision)
+        best, mine, wrong, npu, (reached, limit) = check(rivulet, folder, entry, vision)
         ok = best - mine <= DEFICIT_BAR and npu >= SHARE_BAR
         failed += not ok
         deficit, least = max(deficit, best - mine), min(least, npu)
+        if vision[2] is not None:
+            used.append((vision[0].removesuffix(".onnx"), reached, limit))
         print(f"{'ok' if ok else 'not ok'} - {vision[0]}: {mine:.2f} dB, onnxruntime's {best:.2f} dB, "
               f"{npu:.2f} % on the NPU, {wrong:.3f} % of the values apart in onnxruntime", flush=True)
     print(f"figure real.snr.deficit.max {deficit:.2f} dB")
     print(f"figure real.npu.share.min {least:.2f} %")
+    failed += utilisation_misses(used)
     return failed > 0
 
 
