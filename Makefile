@@ -14,10 +14,10 @@
 #   Tests that make check does not run: check-int8 check-float check-binary check-ibtf check-cycles check-onnx-newest
 #   check-microsoft check-compile check-large check-quantised check-quantised-operators check-graphs
 #   check-real check-headers check-render check-arm64 check-kexec check-debug fuzz fuzz-ioctl
-#   check-reconstruct check-repairs coverage mutants mutants-kmod.
+#   check-reconstruct check-repairs check-zoo coverage mutants mutants-kmod.
 #   Benches and experiments: demo-battery bench-npu bench-pipeline bench-views bench-layouts bench-sc eval-sc
-#   eval-ibtf bench-driver bench-switch bench-policy bench-rrsc bench-cpu bench-binary bench-binary-cpu
-#   bench-float bench-peers count-arm64-kernels.
+#   eval-cnn eval-ibtf bench-driver bench-switch bench-policy bench-rrsc bench-cpu bench-binary
+#   bench-binary-cpu bench-float bench-peers count-arm64-kernels.
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan
 # SAN=1 and BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the

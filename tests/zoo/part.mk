@@ -11,3 +11,6 @@ bench-binary: $(BUILD)/tests/bench_binary
 .PHONY: check-zoo
 check-zoo: $(BUILD)/tests/check_zoo
 	@BUILD=$(BUILD) scripts/check-zoo
+.PHONY: eval-cnn
+eval-cnn: $(BUILD)/rivulet
+	@BUILD=$(BUILD) scripts/eval-cnn

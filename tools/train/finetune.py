@@ -22,7 +22,7 @@ import fashion
 import train
 
 RIDGE = 1e-4       # of the mean square of the inputs
-ROWS = 30000       # equations of a layer
+ROWS = 15000       # equations of a layer
 SOFTEN = 2.0       # temperature of the dense model's answers
 
 
@@ -162,23 +162,21 @@ def refit_layer(net, dense, index, x, gen):
     w = net.value(node.input[1])
     if a.get("group", 1) != 1 or len(node.input) < 3 or bool(net.masks[node.input[1]].all()):
         return
-    places = len(patches(node, a, w, net(x[:1], node.input[0])))
-    x = x[:1 + 2 * ROWS // places]
     rows, target = patches(node, a, w, net(x, node.input[0])), dense(x, wanted.output[0])
     other = net.added_before(node)
     if other is not None:
         target = target + dense(x, other) - net(x, other)
     target = target.flatten(2).transpose(1, 2).flatten(0, 1) if target.dim() == 4 else target
     pick = torch.randperm(len(rows), generator=gen)[:ROWS]
-    rows, target = rows[pick].double(), target[pick].double()
+    rows, target = rows[pick], target[pick]
     flip = node.op_type != "Conv" and not a.get("transB")
     as_rows = (lambda t: t.t()) if flip else (lambda t: t.flatten(1))
-    rows = torch.cat([rows, torch.ones(len(rows), 1, dtype=torch.double)], 1)
-    gram = rows.t() @ rows
+    rows = torch.cat([rows, torch.ones(len(rows), 1)], 1)
+    gram = (rows.t() @ rows).double()
     gram += torch.eye(len(gram), dtype=torch.double) * RIDGE * gram.diagonal().mean()
     mask = as_rows(net.masks[node.input[1]])
     mask = torch.cat([mask, torch.ones(len(mask), 1, dtype=torch.bool)], 1)
-    found = solve_rows(gram, rows.t() @ target, mask).float()
+    found = solve_rows(gram, (rows.t() @ target).double(), mask).float()
     kept = found[:, :-1].t() if flip else found[:, :-1].reshape(w.shape)
     w.copy_(kept)
     net.value(node.input[2]).copy_(found[:, -1])
@@ -236,7 +234,7 @@ def main():
     ap.add_argument("model", help="the pruned model")
     ap.add_argument("-o", "--output", required=True)
     ap.add_argument("--dense", help="the model before it was pruned")
-    ap.add_argument("--refit", type=int, default=2000, help="images for least squares, with --dense")
+    ap.add_argument("--refit", type=int, default=600, help="images for least squares, with --dense")
     ap.add_argument("--steps", type=int, default=400, help="of gradient descent")
     ap.add_argument("--batch", type=int, default=128)
     ap.add_argument("--rate", type=float, default=0.01)

@@ -17,6 +17,19 @@ $python $t/train_sc.py mlp -o models/mlp.onnx
 $python $t/train_sc.py lenet540 -o models/lenet540.onnx
 $python $t/train_sc.py mlp --length 20 --epochs 4 --lr 1e-3 --start build/models/mlp.pt -o models/mlp20.onnx
 $python $t/train_sc.py lenet540 --length 20 --epochs 1 --lr 1e-3 --start build/models/lenet540.pt -o models/lenet20.onnx
+# Each step fits the weights that stay to the dense model, so that the next one chooses among better ones.
+# Needs build/rivulet.
+$python $t/dequantise.py models/resnet.onnx -o models/cnn-0.onnx
+last=models/cnn-0.onnx
+for s in 37.5 50 62.5 68.75 75 80; do
+	build/rivulet prune $last --sparsity $s -o build/models/pruned.onnx
+	last=build/models/refit-$s.onnx
+	$python $t/finetune.py build/models/pruned.onnx --dense models/cnn-0.onnx --steps 0 -o $last
+	case $s in 50 | 75 | 80)
+		$python $t/finetune.py $last --dense models/cnn-0.onnx --refit 0 --steps 400 --rate 0.02 \
+			-o models/cnn-$s.onnx ;;
+	esac
+done
 for m in lenet resnet; do
 	$python $t/record.py models/$m.onnx -o models/$m.expected
 done

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Trains LeNet-5, a small CNN and a small residual CNN on Fashion-MNIST; writes float ONNX files.
+"""Trains LeNet-5 and a small residual CNN on Fashion-MNIST; writes float ONNX files.
 
-    python train.py lenet|cnn|resnet -o build/models/NAME.float.onnx
+    python train.py lenet|resnet -o build/models/NAME.float.onnx
 
 BatchNormalization is folded into the convolutions on export, so that the
 quantiser sees the graph that will run.
@@ -44,31 +44,6 @@ class LeNet(nn.Module):
         x = g.relu(g.gemm("f1", x, self.f1))
         x = g.relu(g.gemm("f2", x, self.f2))
         return g.gemm("f3", x, self.f3)
-
-
-class Cnn(nn.Module):
-    """Three convolutions of 32, 64, 64 channels, the network that is pruned: 56,400 weights."""
-    epochs, lr, decay, fast = 10, 0.2, 5e-4, True
-
-    def __init__(self):
-        super().__init__()
-        shapes = ((1, 32, 5, 2), (32, 64, 3, 2), (64, 64, 3, 1))    # channels, kernel, stride
-        self.convs = nn.ModuleList([nn.Conv2d(c, m, k, stride, k // 2, bias=False)
-                                    for c, m, k, stride in shapes])
-        self.norms = nn.ModuleList([nn.BatchNorm2d(m) for _, m, _, _ in shapes])
-        self.fc = nn.Linear(64, 10)
-
-    def forward(self, x):
-        for conv, norm in zip(self.convs, self.norms):
-            x = nnf.relu(norm(conv(x)))
-        return self.fc(x.mean((2, 3)))
-
-    def export(self, g):
-        x = g.input
-        for i, (conv, norm) in enumerate(zip(self.convs, self.norms)):
-            x = g.relu(g.conv(f"c{i + 1}", x, conv, norm))
-        x = g.node("GlobalAveragePool", [x], "gap")
-        return g.gemm("fc", g.node("Flatten", [x], "flat"), self.fc)
 
 
 class Block(nn.Module):
@@ -119,7 +94,7 @@ class ResNet(nn.Module):
         return g.gemm("fc", g.node("Flatten", [x], "flat"), self.fc)
 
 
-MODELS = {"lenet": LeNet, "cnn": Cnn, "resnet": ResNet}
+MODELS = {"lenet": LeNet, "resnet": ResNet}
 
 
 class Graph:
