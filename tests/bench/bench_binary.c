@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench_binary DIR: BiRealNet-18 on zcu102-binary against the same network in int8, both from the
- * models that scripts/bench-binary writes to DIR; the time that bits take; and a layer of each kind
- * by the cycle-stepped model. Cycles are those of the timeline. A value beyond its bar makes the exit
+ * bench_binary DIR: BiRealNet-18 on zcu102-binary against the same network in int8, from the models
+ * that scripts/bench-binary writes to DIR; the time that bits take; ReActNet-A and QuickNet; and a
+ * layer of each kind by the cycle-stepped model. Cycles are those of the timeline. A value beyond its bar makes the exit
  * status 1.
  */
 #include "bench/zoo_run.h"
@@ -140,47 +140,68 @@ static void execute(const struct rivulet_blob *program, float *out)
 	prog_close(&x, true);
 }
 
-static struct rivulet_blob program_of(const struct rivulet_board *b)
+static struct rivulet_blob program_of(const char *name, const struct rivulet_board *b)
 {
 	struct rivulet_compile_options o = options(true);
 	struct rivulet_blob program = { 0 };
 	struct rvl_err err = { "" };
 	size_t size;
-	void *model = read_model("birealnet18", &size);
+	void *model = read_model(name, &size);
 
 	if (!model || rivulet_compile(model, size, b, &o, &program, NULL, &err))
-		fail("birealnet18", err.msg);
+		fail(name, err.msg);
 	free(model);
 	return program;
 }
 
 /* The results of the array and of the CPU's operators, of the same quantised network. */
-static void bench_results(const struct rivulet_blob *npu)
+static void bench_results(const char *name, const struct rivulet_blob *npu)
 {
-	struct rivulet_blob cpu = program_of(NULL);
+	struct rivulet_blob cpu = program_of(name, NULL);
 	float *out = calloc(2 * OUTPUTS, sizeof(*out));
 	uint32_t differ = 0;
+	char suffix[64];
 
 	if (!out)
-		fail("birealnet18", "no memory");
+		fail(name, "no memory");
 	execute(npu, out);
 	execute(&cpu, out + OUTPUTS);
 	for (int i = 0; i < OUTPUTS; i++)
 		differ += out[i] != out[OUTPUTS + i];
-	at_most("binary.birealnet18.differ", "", differ, "outputs", 0);
+	snprintf(suffix, sizeof(suffix), ".%s.differ", name);
+	at_most("binary", suffix, differ, "outputs", 0);
 	free(out);
 	rivulet_blob_free(&cpu);
 }
 
 static void bench_bits(void)
 {
-	struct rivulet_blob program = program_of(&board);
+	struct rivulet_blob program = program_of("birealnet18", &board);
 	double with = (double)time_program(program.data, false);
 	double without = (double)time_program(program.data, true);
 
 	at_most("binary.birealnet18.pack.share", "", 100.0 * (with - without) / with, "%", 1);
-	bench_results(&program);
+	bench_results("birealnet18", &program);
 	rivulet_blob_free(&program);
+}
+
+/* The other networks, which have no twin in int8. */
+static void bench_others(void)
+{
+	static const char *const names[] = { "reactnet-a", "quicknet" };
+	struct rivulet_compile_options o = options(true);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct run r = compile(names[i], &board, &o, true);
+		struct rivulet_blob program = program_of(names[i], &board);
+		char suffix[64];
+
+		show(names[i], &r);
+		snprintf(suffix, sizeof(suffix), ".%s.cpu_convs", names[i]);
+		figure("binary", suffix, r.cpu_convs, "convolutions");
+		bench_results(names[i], &program);
+		rivulet_blob_free(&program);
+	}
 }
 
 /* ---- a layer of each kind ---- */
@@ -264,6 +285,7 @@ int main(int argc, char **argv)
 	example.data = picture;
 	bench_networks();
 	bench_bits();
+	bench_others();
 	bench_kinds();
 	free(picture);
 	printf("%d beyond their bars\n", missed);
