@@ -13,11 +13,6 @@
 
 enum { MR = 4, NR = 8, VECTORS = 2, MOST = 31 };
 
-struct sums {
-	__m256i wide[MR][VECTORS];	/* 64-bit lanes */
-	__m256i bytes[MR][VECTORS];
-};
-
 INLINE2 __m256i ones(__m256i v, __m256i table, __m256i low)
 {
 	__m256i a = _mm256_shuffle_epi8(table, _mm256_and_si256(v, low));
@@ -26,66 +21,60 @@ INLINE2 __m256i ones(__m256i v, __m256i table, __m256i low)
 	return _mm256_add_epi8(a, b);
 }
 
-INLINE2 void widen(struct sums *s)
+INLINE2 void widen(__m256i wide[MR][VECTORS], __m256i bytes[MR][VECTORS])
 {
 	for (int i = 0; i < MR; i++)
 		for (int j = 0; j < VECTORS; j++) {
-			__m256i sad = _mm256_sad_epu8(s->bytes[i][j], _mm256_setzero_si256());
+			__m256i sad = _mm256_sad_epu8(bytes[i][j], _mm256_setzero_si256());
 
-			s->wide[i][j] = _mm256_add_epi64(s->wide[i][j], sad);
-			s->bytes[i][j] = _mm256_setzero_si256();
+			wide[i][j] = _mm256_add_epi64(wide[i][j], sad);
+			bytes[i][j] = _mm256_setzero_si256();
 		}
 }
 
-/* At most MOST words, which lie together. */
-TARGET static const uint64_t *add_words(struct sums *s, const uint64_t *const *x, int64_t at, int64_t n,
-					const uint64_t *w)
+INLINE2 void store(int32_t *pop, __m256i wide[MR][VECTORS])
 {
-	const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
-					       0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
-	const __m256i low = _mm256_set1_epi8(15);
-	__m256i b[MR][VECTORS];
+	const __m256i even = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
 
 	for (int i = 0; i < MR; i++)
-		for (int j = 0; j < VECTORS; j++)
-			b[i][j] = _mm256_setzero_si256();
-	for (int64_t k = at; k < at + n; k++, w += NR) {
-		__m256i w0 = _mm256_loadu_si256((const __m256i *)w);
-		__m256i w1 = _mm256_loadu_si256((const __m256i *)(w + 4));
+		for (int j = 0; j < VECTORS; j++) {
+			__m256i v = _mm256_permutevar8x32_epi32(wide[i][j], even);
 
-#pragma GCC unroll 4
-		for (int i = 0; i < MR; i++) {
-			__m256i v = _mm256_set1_epi64x((long long)x[i][k]);
-
-			b[i][0] = _mm256_add_epi8(b[i][0], ones(_mm256_xor_si256(v, w0), table, low));
-			b[i][1] = _mm256_add_epi8(b[i][1], ones(_mm256_xor_si256(v, w1), table, low));
+			_mm_storeu_si128((__m128i *)(pop + i * NR + j * 4), _mm256_castsi256_si128(v));
 		}
-	}
-	for (int i = 0; i < MR; i++)
-		for (int j = 0; j < VECTORS; j++)
-			s->bytes[i][j] = b[i][j];
-	widen(s);
-	return w;
 }
 
 TARGET static void count(const struct rvl_b_call *c)
 {
+	const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
+					       0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+	const __m256i low = _mm256_set1_epi8(15);
+	__m256i wide[MR][VECTORS], b[MR][VECTORS];
 	const uint64_t *w = c->w;
-	struct sums s;
-	int64_t lane[4];
+	int64_t room = MOST;
 
 	for (int i = 0; i < MR; i++)
 		for (int j = 0; j < VECTORS; j++)
-			s.wide[i][j] = s.bytes[i][j] = _mm256_setzero_si256();
+			wide[i][j] = b[i][j] = _mm256_setzero_si256();
 	for (int64_t r = 0; r < c->runs; r++)
-		for (int64_t i = 0; i < c->run; i += MOST)
-			w = add_words(&s, c->x, c->off[r] + i, c->run - i < MOST ? c->run - i : MOST, w);
-	for (int i = 0; i < MR; i++)
-		for (int j = 0; j < VECTORS; j++) {
-			_mm256_storeu_si256((__m256i *)lane, s.wide[i][j]);
-			for (int l = 0; l < 4; l++)
-				c->pop[i * NR + j * 4 + l] = (int32_t)lane[l];
+		for (int64_t k = c->off[r]; k < c->off[r] + c->run; k++, w += NR) {
+			__m256i w0 = _mm256_loadu_si256((const __m256i *)w);
+			__m256i w1 = _mm256_loadu_si256((const __m256i *)(w + 4));
+
+#pragma GCC unroll 4
+			for (int i = 0; i < MR; i++) {
+				__m256i v = _mm256_set1_epi64x((long long)c->x[i][k]);
+
+				b[i][0] = _mm256_add_epi8(b[i][0], ones(_mm256_xor_si256(v, w0), table, low));
+				b[i][1] = _mm256_add_epi8(b[i][1], ones(_mm256_xor_si256(v, w1), table, low));
+			}
+			if (--room)
+				continue;
+			widen(wide, b);
+			room = MOST;
 		}
+	widen(wide, b);
+	store(c->pop, wide);
 }
 
 #define POST post

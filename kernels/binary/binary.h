@@ -80,6 +80,15 @@ struct rvl_b_conv {
 	int32_t *tap_sums;		/* [tap][M + nr]: sums of the weights, where the padding is 0 */
 };
 
+/* Ones of a word, for processors without an instruction. */
+static inline int32_t rvl_b_ones(uint64_t v)
+{
+	v -= v >> 1 & 0x5555555555555555;
+	v = (v & 0x3333333333333333) + (v >> 2 & 0x3333333333333333);
+	v = (v + (v >> 4)) & 0x0f0f0f0f0f0f0f0f;
+	return (int32_t)(v * 0x0101010101010101 >> 56);
+}
+
 /** Element @at of an integer tensor. */
 int32_t rvl_b_integer(enum rvl_type type, const void *data, int64_t at);
 

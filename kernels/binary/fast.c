@@ -40,13 +40,16 @@ static void pack_weights(const struct rvl_kernel *k, struct rvl_b_conv *b)
 	}
 }
 
-/* The sum of the weights of a tap: channels minus twice the zeros. */
+/* The sum of the weights of a tap: twice the ones minus the channels. Bits behind the last one are 0. */
 static int32_t tap_sum(const uint64_t *w, int64_t channels)
 {
-	int32_t sum = 0;
+	int32_t sum = -(int32_t)channels;
 
-	for (int64_t c = 0; c < channels; c++)
-		sum += w[c / 64] >> c % 64 & 1 ? 1 : -1;
+	for (int64_t c = 0; c < channels; c += 64) {
+		uint64_t left = channels - c < 64 ? w[c / 64] & ((1ull << (channels - c)) - 1) : w[c / 64];
+
+		sum += 2 * rvl_b_ones(left);
+	}
 	return sum;
 }
 
@@ -207,39 +210,57 @@ struct panel {
 	bool dense, whole;	/* results and shortcut lie side by side and fill the panel */
 };
 
+/* The first pixel of a run of pixels of one row. */
 static void enter(const struct fast_run *r, struct block *bl, int i, struct place p)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
 	const struct rvl_b_conv *b = r->k->bin;
 	int64_t at = ((p.n * g->group) * b->padded.h + p.y * g->s[0]) * b->padded.w + p.x * g->s[1];
-	int64_t y = p.y * g->s[0] - g->pad[0], x = p.x * g->s[1] - g->pad[1];
 
-	bl->place[i] = p;
 	bl->x[i] = (r->image ? r->image : r->x) + at * b->group_words;
 	bl->shortcut[i] = r->shortcut ? r->shortcut + (p.n * b->sp.n + p.y * b->sp.y + p.x * b->sp.x) * b->s_size :
 			  NULL;
 	bl->y[i] = r->y ? r->y + (p.n * g->yp.n + p.y * g->yp.y + p.x * g->yp.x) * b->y_size : NULL;
 	bl->bits[i] = r->bits ? r->bits + ((p.n * g->oh + p.y) * g->ow + p.x) * b->out_words * 8 : NULL;
-	bl->border[i] = !b->padding && (y < 0 || x < 0 || y + (g->k[0] - 1) * g->d[0] >= g->h ||
-					x + (g->k[1] - 1) * g->d[1] >= g->w);
+}
+
+/* @n pixels of one row from @p on. */
+static void fill_row(const struct fast_run *r, struct block *bl, int first, struct place p, int n)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	const struct rvl_b_conv *b = r->k->bin;
+	int64_t x_step = g->s[1] * b->group_words, s_step = r->shortcut ? b->sp.x * b->s_size : 0;
+	int64_t y_step = r->y ? g->yp.x * b->y_size : 0, bits_step = r->bits ? b->out_words * 8 : 0;
+	int64_t y = p.y * g->s[0] - g->pad[0], x = p.x * g->s[1] - g->pad[1];
+	int64_t last = g->w - (g->k[1] - 1) * g->d[1];
+	bool edge = y < 0 || y + (g->k[0] - 1) * g->d[0] >= g->h;
+
+	enter(r, bl, first, p);
+	for (int i = first; i < first + n; i++, x += g->s[1]) {
+		bl->place[i] = (struct place) { p.n, p.y, p.x + i - first };
+		bl->border[i] = !b->padding && (edge || x < 0 || x >= last);
+		if (i == first)
+			continue;
+		bl->x[i] = bl->x[i - 1] + x_step;
+		bl->shortcut[i] = bl->shortcut[i - 1] + s_step;
+		bl->y[i] = bl->y[i - 1] + y_step;
+		bl->bits[i] = bl->bits[i - 1] + bits_step;
+	}
 }
 
 /* The pixels from @first on, the last one repeated up to a whole tile. */
 static void fill_block(const struct fast_run *r, struct block *bl, int64_t first, int n)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
-	struct place p = { first / (g->oh * g->ow), first / g->ow % g->oh, first % g->ow };
 
 	bl->n = n;
-	for (int i = 0; i < n; i++) {
-		enter(r, bl, i, p);
-		if (++p.x < g->ow)
-			continue;
-		p.x = 0;
-		if (++p.y < g->oh)
-			continue;
-		p.y = 0;
-		p.n++;
+	for (int i = 0; i < n;) {
+		int64_t at = first + i, left = g->ow - at % g->ow;
+		struct place p = { at / (g->oh * g->ow), at / g->ow % g->oh, at % g->ow };
+		int row = left < n - i ? (int)left : n - i;
+
+		fill_row(r, bl, i, p, row);
+		i += row;
 	}
 	for (int i = n; i < BLOCK; i++)
 		bl->x[i] = bl->x[n - 1];

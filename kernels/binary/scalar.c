@@ -6,15 +6,6 @@
 
 enum { NR = 8 };
 
-/* Ones of a word: no processor has to have an instruction for it. */
-static int32_t ones(uint64_t v)
-{
-	v -= v >> 1 & 0x5555555555555555;
-	v = (v & 0x3333333333333333) + (v >> 2 & 0x3333333333333333);
-	v = (v + (v >> 4)) & 0x0f0f0f0f0f0f0f0f;
-	return (int32_t)(v * 0x0101010101010101 >> 56);
-}
-
 static void count(const struct rvl_b_call *c)
 {
 	const uint64_t *w = c->w;
@@ -23,7 +14,7 @@ static void count(const struct rvl_b_call *c)
 	for (int64_t r = 0; r < c->runs; r++)
 		for (int64_t i = 0; i < c->run; i++, w += NR)
 			for (int j = 0; j < NR; j++)
-				pop[j] += ones(c->x[0][c->off[r] + i] ^ w[j]);
+				pop[j] += rvl_b_ones(c->x[0][c->off[r] + i] ^ w[j]);
 	for (int j = 0; j < NR; j++)
 		c->pop[j] = pop[j];
 }
