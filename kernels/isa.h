@@ -18,7 +18,8 @@
 	X(AVX2, "avx2", "products of 16 bits, 256-bit registers", rvl_i8_avx2, rvl_f32_avx2) \
 	X(AVXVNNI, "avxvnni", "dot products of 8 bits, 256-bit registers", rvl_i8_avxvnni, rvl_f32_avx2) \
 	X(AVX512VNNI, "avx512vnni", "dot products of 8 bits, 512-bit registers", rvl_i8_avx512vnni, \
-	  rvl_f32_avx512)
+	  rvl_f32_avx512) \
+	X(AMX, "amx", "tiles of dot products of 8 bits", rvl_i8_amx, rvl_f32_avx512)
 #elif defined(__aarch64__)
 #define RVL_ISAS(X) \
 	X(SCALAR, "scalar", "no vector units", rvl_i8_scalar, rvl_f32_scalar) \

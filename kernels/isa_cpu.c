@@ -5,6 +5,8 @@
 #endif
 #ifdef __x86_64__
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include "isa.h"
@@ -16,6 +18,22 @@ static bool has_avxvnni(void)
 	unsigned int eax, ebx, ecx, edx;
 
 	return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && eax & 1 << 4;
+}
+
+#define AMX_FEATURES (3u << 24)	/* AMX-TILE and AMX-INT8, in EDX of leaf 7 of CPUID */
+#define REQUEST_PERMISSION 0x1023	/* ARCH_REQ_XCOMP_PERM of arch_prctl() */
+#define TILE_DATA 18		/* the state component that needs it */
+
+/*
+ * Linux keeps the state of tiles, which has 8 KiB, only for processes that request it. The permission
+ * holds for all threads. A kernel that does not know the request, or a filter of system calls, refuses.
+ */
+static bool has_amx(void)
+{
+	unsigned int eax, ebx, ecx, edx;
+
+	return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && (edx & AMX_FEATURES) == AMX_FEATURES &&
+	       !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA);
 }
 #endif
 
@@ -32,6 +50,8 @@ bool rvl_isa_available(enum rvl_isa isa)
 	case RVL_ISA_AVX512VNNI:
 		return rvl_isa_available(RVL_ISA_AVX2) && __builtin_cpu_supports("avx512bw") &&
 		       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+	case RVL_ISA_AMX:
+		return rvl_isa_available(RVL_ISA_AVX512VNNI) && has_amx();
 #endif
 #ifdef __aarch64__
 	case RVL_ISA_NEON:

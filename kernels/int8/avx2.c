@@ -6,19 +6,7 @@
 #include "int8/v256.h"
 #include "int8/madd.h"
 
-TILE(1)
-TILE(2)
-TILE(4)
-TILE(6)
-
-static void gemm(const struct rvl_i8_gemm_call *c)
-{
-	static void (*const tiles[MR])(const struct rvl_i8_gemm_call *c) = {
-		tile_1, tile_2, tile_4, tile_4, tile_6, tile_6,
-	};
-
-	tiles[c->rows - 1](c);
-}
+GEMM_OF_SIX
 
 const struct rvl_i8_kernels rvl_i8_avx2 = {
 	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .widen = widen_bytes,

@@ -320,7 +320,7 @@ VNNI INLINE void dw_tiles32(const struct rvl_i8_dw_call *c, const int flip)
 		pixel32(c, at, x, (1u << part) - 1, flip);
 }
 
-VNNI static void dw64(const struct rvl_i8_dw_call *c)
+VNNI void rvl_vnni_dw64(const struct rvl_i8_dw_call *c)
 {
 	if (c->x_u8)
 		dw_tiles64(c, 0);
@@ -328,7 +328,7 @@ VNNI static void dw64(const struct rvl_i8_dw_call *c)
 		dw_tiles64(c, 1);
 }
 
-VNNI static void dw32(const struct rvl_i8_dw_call *c)
+VNNI void rvl_vnni_dw32(const struct rvl_i8_dw_call *c)
 {
 	if (c->x_u8)
 		dw_tiles32(c, 0);
@@ -336,8 +336,8 @@ VNNI static void dw32(const struct rvl_i8_dw_call *c)
 		dw_tiles32(c, 1);
 }
 
-VNNI static void requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
-			   uint8_t *dst)
+VNNI void rvl_vnni_requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
+			     uint8_t *dst)
 {
 	__m512i v = rounded(_mm512_loadu_si512(sum), _mm512_loadu_ps(scale), _mm512_set1_ps(post->hi));
 	__m128i q;
@@ -350,7 +350,8 @@ VNNI static void requant16(const int32_t *sum, const float *scale, const struct 
 
 const struct rvl_i8_kernels rvl_i8_avx512vnni = {
 	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm,
-	.dw = { { .nr = 64, .kr = 4, .run = dw64 }, { .nr = 32, .kr = 4, .run = dw32 } },
-	.convert = &rvl_i8_convert_avx512, .requant = requant16,
+	.dw = { { .nr = 64, .kr = 4, .run = rvl_vnni_dw64 },
+		{ .nr = 32, .kr = 4, .run = rvl_vnni_dw32 } },
+	.convert = &rvl_i8_convert_avx512, .requant = rvl_vnni_requant16,
 };
 #endif

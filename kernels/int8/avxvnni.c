@@ -61,19 +61,8 @@ TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const 
 		else \
 			tile(c, rows, 1); \
 	}
-TILE(1)
-TILE(2)
-TILE(4)
-TILE(6)
 
-static void gemm(const struct rvl_i8_gemm_call *c)
-{
-	static void (*const tiles[MR])(const struct rvl_i8_gemm_call *c) = {
-		tile_1, tile_2, tile_4, tile_4, tile_6, tile_6,
-	};
-
-	tiles[c->rows - 1](c);
-}
+GEMM_OF_SIX
 
 /* ---- depthwise ---- */
 

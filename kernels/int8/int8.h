@@ -62,7 +62,6 @@ struct rvl_i8_dw {
 	void (*run)(const struct rvl_i8_dw_call *c);
 };
 
-#define RVL_I8_MR 12	/* most rows of a tile */
 #define RVL_I8_DW_TAPS 256
 
 struct rvl_i8_kernels {
@@ -92,7 +91,13 @@ static inline int rvl_i8_dw_channel(const struct rvl_i8_dw *dw, int i)
 
 extern const struct rvl_i8_kernels rvl_i8_scalar;
 #ifdef __x86_64__
-extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni;
+extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni, rvl_i8_amx;
+
+/* Those of AVX512-VNNI that AMX uses, too. */
+void rvl_vnni_dw64(const struct rvl_i8_dw_call *c);
+void rvl_vnni_dw32(const struct rvl_i8_dw_call *c);
+void rvl_vnni_requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
+			uint8_t *dst);
 #endif
 #ifdef __aarch64__
 extern const struct rvl_i8_kernels rvl_i8_neon, rvl_i8_dotprod, rvl_i8_i8mm;

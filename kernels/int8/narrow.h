@@ -84,6 +84,20 @@ TARGET INLINE void end_sums(const struct rvl_i8_gemm_call *c, vec sum[MR][2], co
 	store_tile(c, sum, rows);
 }
 
+/*
+ * gemm() for up to four or six rows from TILE(n), which defines tile_n(). A number of rows that has no
+ * function of its own is computed by the next larger one.
+ */
+#define CHOOSE(...) \
+	static void gemm(const struct rvl_i8_gemm_call *c) \
+	{ \
+		static void (*const tiles[MR])(const struct rvl_i8_gemm_call *c) = { __VA_ARGS__ }; \
+		tiles[c->rows - 1](c); \
+	}
+#define GEMM_OF_FOUR TILE(1) TILE(2) TILE(4) CHOOSE(tile_1, tile_2, tile_4, tile_4)
+#define GEMM_OF_SIX \
+	TILE(1) TILE(2) TILE(4) TILE(6) CHOOSE(tile_1, tile_2, tile_4, tile_4, tile_6, tile_6)
+
 TARGET static void requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
 			     uint8_t *dst)
 {

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/peak.h"
 #include "rivulet_kernels.h"
 
 #ifndef ROUNDS
 #define ROUNDS 41
 #endif
-#define STEPS 100000	/* of the loop that measures the peak */
 
 /* Processor time of this thread: other load that preempts it does not count. */
 static uint64_t cpu_ns(void)
@@ -28,48 +28,21 @@ static uint64_t cpu_ns(void)
 /* ---- the peak ---- */
 
 #ifdef __x86_64__
-/* Twelve independent sums hide the latency of the instruction @op with registers @r. */
-#define ONE(op, r, i) op " %%" r "30, %%" r "31, %%" r #i "\n"
-#define TWELVE(op, r) ONE(op, r, 0) ONE(op, r, 1) ONE(op, r, 2) ONE(op, r, 3) ONE(op, r, 4) ONE(op, r, 5) \
-	ONE(op, r, 6) ONE(op, r, 7) ONE(op, r, 8) ONE(op, r, 9) ONE(op, r, 10) ONE(op, r, 11)
-#define LOOP(body, ...) { \
-	long n = STEPS; \
-	__asm__ volatile("1:\n" body "dec %0\njnz 1b\n" : "+r"(n) : : "cc", "xmm0", "xmm1", "xmm2", \
-			 "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"); \
-}
+#define VPDPBUSD(i) "vpdpbusd %%zmm30, %%zmm31, %%zmm" #i "\n"
+#define VPMADDWD(i) "vpmaddwd %%ymm14, %%ymm15, %%ymm" #i "\n"
+#define PMADDWD(i) "pmaddwd %%xmm15, %%xmm" #i "\n"
+static void loop_vpdpbusd(void) PEAK_LOOP(VPDPBUSD)
+static void loop_vpmaddwd(void) PEAK_LOOP(VPMADDWD)
+static void loop_pmaddwd(void) PEAK_LOOP(PMADDWD)
 
-static void loop_vpdpbusd(void) LOOP(TWELVE("vpdpbusd", "zmm"))
-#undef ONE
-#define ONE(op, r, i) op " %%" r "14, %%" r "15, %%" r #i "\n"
-static void loop_vpmaddwd(void) LOOP(TWELVE("vpmaddwd", "ymm"))
-#undef ONE
-#define ONE(op, r, i) op " %%" r "15, %%" r #i "\n"
-static void loop_pmaddwd(void) LOOP(TWELVE("pmaddwd", "xmm"))
-
-static const struct peak {
-	const char *set, *instruction;
-	void (*loop)(void);
-	int macs;	/* of one instruction */
-} peaks[] = {
+static const struct peak peaks[] = {
 	{ "avx512vnni", "VPDPBUSD, 512 bits", loop_vpdpbusd, 64 },
 	{ "avx2", "VPMADDWD, 256 bits", loop_vpmaddwd, 16 },
 	{ "sse4.1", "PMADDWD, 128 bits", loop_pmaddwd, 8 },
 };
 #else
-static const struct peak {
-	const char *set, *instruction;
-	void (*loop)(void);
-	int macs;
-} peaks[1];
+static const struct peak peaks[1];
 #endif
-
-static const struct peak *peak_of(const char *set)
-{
-	for (size_t i = 0; i < sizeof(peaks) / sizeof(peaks[0]); i++)
-		if (peaks[i].set && !strcmp(peaks[i].set, set))
-			return &peaks[i];
-	return NULL;
-}
 
 static double gmacs(double macs, uint64_t since)
 {
@@ -81,7 +54,7 @@ static double measure_peak(const struct peak *p)
 	uint64_t t = cpu_ns();
 
 	p->loop();
-	return gmacs(12.0 * STEPS * p->macs, t);
+	return gmacs(peak_macs(p), t);
 }
 
 /* ---- layers ---- */
@@ -250,16 +223,6 @@ static void report(struct layer *l, double peak)
 	printf("figure cpu.%s.share.best %.1f %%\n", l->name, 100 * best / peak);
 }
 
-static const char *set_in_use(void)
-{
-	struct rvl_cpu_set s;
-
-	for (uint32_t i = 0; rvl_cpu_set(i, &s); i++)
-		if (s.used)
-			return s.name;
-	return "";
-}
-
 static struct layer *find(const char *name)
 {
 	for (size_t i = 0; i < LAYERS; i++)
@@ -292,7 +255,7 @@ static bool wanted(const struct layer *l, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	char why[RVL_WHY_MAX];
-	const struct peak *p = peak_of(set_in_use());
+	const struct peak *p = peak_of(peaks, sizeof(peaks) / sizeof(peaks[0]), peak_set());
 	double peak = 0;
 
 	if (rvl_cpu_check(why)) {
@@ -301,7 +264,7 @@ int main(int argc, char **argv)
 	}
 	if (argc == 3)
 		return run_layer(argv[1], strtol(argv[2], NULL, 10));
-	printf("instruction set %s%s%s\n", set_in_use(), p ? ", peak by " : "", p ? p->instruction : "");
+	printf("instruction set %s%s%s\n", peak_set(), p ? ", peak by " : "", p ? p->instruction : "");
 	for (size_t i = 0; i < LAYERS; i++)
 		if (wanted(&layers[i], argc, argv))
 			make_layer(&layers[i]);

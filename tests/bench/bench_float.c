@@ -11,10 +11,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/peak.h"
 #include "rivulet_kernels.h"
 
 #define RUNS 15
-#define STEPS 100000	/* of the loop that measures the peak */
 
 static double seconds(void)
 {
@@ -27,63 +27,34 @@ static double seconds(void)
 /* ---- the peak ---- */
 
 #ifdef __x86_64__
-/* Twelve independent sums hide the latency. */
-#define ONE(r, a, b, i) "vfmadd231ps %%" r a ", %%" r b ", %%" r #i "\n"
-#define TWELVE(r, a, b) ONE(r, a, b, 0) ONE(r, a, b, 1) ONE(r, a, b, 2) ONE(r, a, b, 3) ONE(r, a, b, 4) \
-	ONE(r, a, b, 5) ONE(r, a, b, 6) ONE(r, a, b, 7) ONE(r, a, b, 8) ONE(r, a, b, 9) ONE(r, a, b, 10) \
-	ONE(r, a, b, 11)
-#define LOOP(body) { \
-	long n = STEPS; \
-	__asm__ volatile("1:\n" body "dec %0\njnz 1b\n" : "+r"(n) : : "cc", "xmm0", "xmm1", "xmm2", \
-			 "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11"); \
-}
+#define FMA512(i) "vfmadd231ps %%zmm30, %%zmm31, %%zmm" #i "\n"
+#define FMA256(i) "vfmadd231ps %%ymm14, %%ymm15, %%ymm" #i "\n"
+static void loop_512(void) PEAK_LOOP(FMA512)
+static void loop_256(void) PEAK_LOOP(FMA256)
 
-static void loop_512(void) LOOP(TWELVE("zmm", "30", "31"))
-static void loop_256(void) LOOP(TWELVE("ymm", "14", "15"))
-
-static const struct peak {
-	const char *set;
-	void (*loop)(void);
-	int macs;	/* of one instruction */
-} peaks[] = {
-	{ "avx512vnni", loop_512, 16 },
-	{ "avx2", loop_256, 8 },
+static const struct peak peaks[] = {
+	{ "amx", "VFMADD231PS, 512 bits", loop_512, 16 },
+	{ "avx512vnni", "VFMADD231PS, 512 bits", loop_512, 16 },
+	{ "avx2", "VFMADD231PS, 256 bits", loop_256, 8 },
 };
 #else
-static const struct peak {
-	const char *set;
-	void (*loop)(void);
-	int macs;
-} peaks[1];
+static const struct peak peaks[1];
 #endif
 
 /* GMAC/s; 0: not known for this instruction set. */
 static double measure_peak(const char *set)
 {
+	const struct peak *p = peak_of(peaks, sizeof(peaks) / sizeof(peaks[0]), set);
 	double best = 0;
 
-	for (size_t i = 0; i < sizeof(peaks) / sizeof(peaks[0]); i++) {
-		if (!peaks[i].set || strcmp(peaks[i].set, set))
-			continue;
-		for (int r = 0; r < RUNS; r++) {
-			double t = seconds(), rate;
+	for (int r = 0; p && r < RUNS; r++) {
+		double t = seconds(), rate;
 
-			peaks[i].loop();
-			rate = 12.0 * STEPS * peaks[i].macs / (seconds() - t) * 1e-9;
-			best = rate > best ? rate : best;
-		}
+		p->loop();
+		rate = peak_macs(p) / (seconds() - t) * 1e-9;
+		best = rate > best ? rate : best;
 	}
 	return best;
-}
-
-static const char *set_in_use(void)
-{
-	struct rvl_cpu_set s;
-
-	for (uint32_t i = 0; rvl_cpu_set(i, &s); i++)
-		if (s.used)
-			return s.name;
-	return "";
 }
 
 /* ---- layers ---- */
@@ -193,7 +164,7 @@ int main(int argc, char **argv)
 
 	if (rvl_cpu_check(why))
 		die(why);
-	printf("set %s\npeak %.2f\n", set_in_use(), measure_peak(set_in_use()));
+	printf("set %s\npeak %.2f\n", peak_set(), measure_peak(peak_set()));
 	for (int i = 1; i < argc; i++)
 		printf("%s %.9f\n", argv[i], measure(argv[i]));
 	return 0;

@@ -16,8 +16,11 @@ const char *int8_compare(long i);
 bool int8_compare_model(long i);
 
 #ifdef __x86_64__
-/* The kernels for AVX-VNNI, with a model of its instruction. They need AVX2. */
-extern const struct rvl_i8_kernels int8_avxvnni_model;
+/*
+ * Kernels with models of their instructions: for AVX-VNNI, which need AVX2, and for AMX, which need
+ * AVX512-VNNI.
+ */
+extern const struct rvl_i8_kernels int8_avxvnni_model, int8_amx_model;
 #endif
 
 #endif

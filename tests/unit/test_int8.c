@@ -35,16 +35,33 @@ const struct rvl_i8_kernels *__wrap_rvl_i8_kernels(void)
 	return modelled ? modelled : __real_rvl_i8_kernels();
 }
 
+/* Compares part @part of the shapes, of a model that the processor can run if it has the set @base. */
+#ifdef __x86_64__
+static void compare_model(const char *base, const struct rvl_i8_kernels *model, int part)
+{
+	if (rvl_cpu_force(base, NULL))
+		return;
+	modelled = model;
+	for (long i = part; i < MODEL_SHAPES; i += SHAPE_PARTS)
+		if (int8_compare_model(i))
+			ck_abort_msg("shape %ld differs", i);
+}
+#endif
+
 /* Proves that the kernels for AVX-VNNI give the same bits, on a processor that lacks it. */
 START_TEST(avxvnni_model_equals_the_reference)
 {
 #ifdef __x86_64__
-	if (rvl_cpu_force("avx2", NULL))
-		return;
-	modelled = &int8_avxvnni_model;
-	for (long i = _i; i < MODEL_SHAPES; i += SHAPE_PARTS)
-		if (int8_compare_model(i))
-			ck_abort_msg("shape %ld differs", i);
+	compare_model("avx2", &int8_avxvnni_model, _i);
+#endif
+}
+END_TEST
+
+/* Proves the same for AMX. */
+START_TEST(amx_model_equals_the_reference)
+{
+#ifdef __x86_64__
+	compare_model("avx512vnni", &int8_amx_model, _i);
 #endif
 }
 END_TEST
@@ -167,6 +184,7 @@ int main(void)
 
 	tcase_add_loop_test(shapes, every_set_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_loop_test(shapes, avxvnni_model_equals_the_reference, 0, SHAPE_PARTS);
+	tcase_add_loop_test(shapes, amx_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, one_set_is_used);
 	tcase_add_test(sets, scratch_is_limited);
