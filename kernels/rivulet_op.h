@@ -184,6 +184,7 @@ enum rvl_role {
 	RVL_ROLE_TRANSPOSED_CONV,
 	RVL_ROLE_MEAN,	/* along axes */
 	RVL_ROLE_PRELU,	/* slopes as input 1 */
+	RVL_ROLE_PAD,	/* from opset 11: attribute mode, pads as input 1 */
 };
 
 /*

@@ -331,6 +331,7 @@ static int clone_rest(const struct rvl_graph *g, struct rvl_graph *c, struct rvl
 	c->opset = g->opset;
 	c->next_name = g->next_name;
 	c->reconstruct = g->reconstruct;
+	c->word = g->word;
 	c->no_binary = g->no_binary;
 	c->from_files = g->from_files;
 	memcpy(c->files_hash, g->files_hash, sizeof(c->files_hash));

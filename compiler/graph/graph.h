@@ -173,7 +173,7 @@ struct rvl_graph {
 	 * (average.c; docs/numerics.md, 4).
 	 */
 	bool npu_average_pool;
-	bool npu;			/* the target has one: passes make forms that it computes */
+	uint32_t word;			/* channels of a word of the target's NPU; 0: it has none */
 	bool reconstruct;		/* float consumers evict no operator from the NPU: reconstruct.c */
 	bool no_binary;			/* rvl_pass_binary() changes nothing */
 	uint32_t sc_longest;		/* longest stream of any variant; 0: none */

@@ -4,6 +4,7 @@
 #define RVL_PASS_H
 
 #include "graph/graph.h"
+#include "rivulet_op.h"
 
 /** The only reader of @t if there is exactly one and @t is no graph output; else NULL. */
 struct rvl_node *rvl_only_user(const struct rvl_tensor *t);
@@ -44,15 +45,18 @@ int rvl_dequantise_as(struct rvl_graph *g, const struct rvl_node *like, struct r
 int rvl_quantise(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *scale, struct rvl_tensor *zp,
 		 struct rvl_tensor *bytes, struct rvl_err *err);
 
-struct rvl_op_def;
+/* An attribute of a node of the table of descriptors. */
+struct rvl_named_value {
+	const char *name;
+	struct rvl_attr_value value;
+};
 
 /**
- * Adds a node of @def that makes @y; its operands are absent. Attribute @name is *@value, the others
- * have their defaults; NULL: all have.
+ * Adds a node of @def that makes @y; its operands are absent. The attributes of @set have values, whose
+ * lists must live as long as the graph; the others have their defaults.
  */
-int rvl_node_of_role(struct rvl_graph *g, const struct rvl_op_def *def, const char *name,
-		     const struct rvl_attr_value *value, struct rvl_tensor *y, struct rvl_node **n,
-		     struct rvl_err *err);
+int rvl_node_of_role(struct rvl_graph *g, const struct rvl_op_def *def, const struct rvl_named_value *set,
+		     uint32_t count, struct rvl_tensor *y, struct rvl_node **n, struct rvl_err *err);
 
 /**
  * Whether every result is an element of input 0, so that results do not depend on scale or zero

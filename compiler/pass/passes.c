@@ -15,6 +15,7 @@ const struct rvl_pass rvl_passes[] = {
 	{ "fold-bn", rvl_pass_fold_bn },
 	{ "lines", rvl_pass_lines },
 	{ "reconstruct", rvl_pass_reconstruct },
+	{ "blend", rvl_pass_blend },
 	{ "transposed", rvl_pass_transposed },
 	{ "commute", rvl_pass_commute },
 	{ "fold-moved", rvl_pass_fold },

@@ -36,6 +36,9 @@ int rvl_pass_lines(struct rvl_graph *g, struct rvl_err *err);
  */
 int rvl_pass_reconstruct(struct rvl_graph *g, struct rvl_err *err);
 
+/** Makes linear interpolation by whole factors, between bytes, what the NPU computes (rvl_graph.word). */
+int rvl_pass_blend(struct rvl_graph *g, struct rvl_err *err);
+
 /** Makes each transposed convolution between bytes the convolutions that compute its phases. */
 int rvl_pass_transposed(struct rvl_graph *g, struct rvl_err *err);
 
@@ -48,7 +51,7 @@ int rvl_pass_commute(struct rvl_graph *g, struct rvl_err *err);
  */
 int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err);
 
-/** Makes a PRelu between bytes with a slope for each channel what the NPU computes (rvl_graph.npu). */
+/** Makes a PRelu between bytes with a slope for each channel what the NPU computes (rvl_graph.word). */
 int rvl_pass_slopes(struct rvl_graph *g, struct rvl_err *err);
 
 /** Makes a Pad of bytes, with the zero point as value, padding of the convolution that reads it. */

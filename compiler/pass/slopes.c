@@ -221,7 +221,7 @@ int rvl_pass_slopes(struct rvl_graph *g, struct rvl_err *err)
 	struct rvl_node **list = rvl_arena_array(g->arena, old + 1, sizeof(*list));
 	int rc = 0;
 
-	if (!g->npu)
+	if (!g->word)
 		return 0;
 	if (!list)
 		return rvl_fail(err, -ENOMEM, "no memory for slopes");

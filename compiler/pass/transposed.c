@@ -272,9 +272,9 @@ static int make_phase(struct transposed *t, int64_t p, int64_t r)
 static int join_phases(const struct transposed *t, struct rvl_tensor *all)
 {
 	const struct rvl_op_def *def = rvl_op_of_role(RVL_ROLE_JOIN, rvl_max(t->g->opset, OPSET));
-	const struct rvl_attr_value channels = { .given = true, .i = 1 };
+	const struct rvl_named_value channels = { "axis", { .given = true, .i = 1 } };
 	struct rvl_node *n;
-	int rc = rvl_node_of_role(t->g, def, "axis", &channels, all, &n, t->err);
+	int rc = rvl_node_of_role(t->g, def, &channels, 1, all, &n, t->err);
 
 	for (int64_t i = 0; i < t->stride * t->stride && !rc; i++)
 		rc = rvl_node_set_in(t->g, n, (uint32_t)i, t->phase[i], t->err);
@@ -285,9 +285,9 @@ static int to_pixels(const struct transposed *t, struct rvl_tensor *all, struct 
 {
 	const struct rvl_op_def *def =
 		rvl_op_of_role(RVL_ROLE_CHANNELS_TO_PIXELS, rvl_max(t->g->opset, OPSET));
-	const struct rvl_attr_value size = { .given = true, .i = t->stride };
+	const struct rvl_named_value size = { "blocksize", { .given = true, .i = t->stride } };
 	struct rvl_node *n;
-	int rc = rvl_node_of_role(t->g, def, "blocksize", &size, y, &n, t->err);
+	int rc = rvl_node_of_role(t->g, def, &size, 1, y, &n, t->err);
 
 	return rc ? rc : rvl_node_set_in(t->g, n, 0, all, t->err);
 }
@@ -300,7 +300,7 @@ static int cut(const struct transposed *t, struct rvl_tensor *x, struct rvl_tens
 	const int64_t list[3][2] = { { 0, 0 }, { y->shape.dim[2], y->shape.dim[3] }, { 2, 3 } };
 	struct rvl_tensor *in;
 	struct rvl_node *n;
-	int rc = rvl_node_of_role(t->g, def, NULL, NULL, y, &n, t->err);
+	int rc = rvl_node_of_role(t->g, def, NULL, 0, y, &n, t->err);
 
 	if (!rc)
 		rc = rvl_node_set_in(t->g, n, 0, x, t->err);

@@ -129,17 +129,17 @@ int rvl_quantise(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *s
 	return 0;
 }
 
-int rvl_node_of_role(struct rvl_graph *g, const struct rvl_op_def *def, const char *name,
-		     const struct rvl_attr_value *value, struct rvl_tensor *y, struct rvl_node **n,
-		     struct rvl_err *err)
+int rvl_node_of_role(struct rvl_graph *g, const struct rvl_op_def *def, const struct rvl_named_value *set,
+		     uint32_t count, struct rvl_tensor *y, struct rvl_node **n, struct rvl_err *err)
 {
 	struct rvl_attr_value *v = rvl_arena_array(g->arena, RVL_MAX_ATTRS, sizeof(*v));
 	int rc = v ? rvl_node_general(g, def, v, NULL, n, err) :
 		     rvl_fail(err, -ENOMEM, "no memory for an operator");
 
 	for (uint32_t i = 0; i < rvl_op_attrs(def) && !rc; i++)
-		if (name && !strcmp(def->attrs[i].name, name))
-			v[i] = *value;
+		for (uint32_t k = 0; k < count; k++)
+			if (!strcmp(def->attrs[i].name, set[k].name))
+				v[i] = set[k].value;
 	if (!rc)
 		rvl_node_set_out(*n, 0, y);
 	return rc;

@@ -300,6 +300,8 @@ static int make_graphs(struct comparison *c, const void *onnx, size_t size)
 		rc = rvl_calibrate(c->q, &c->opt->quantise, c->err);
 	if (!rc)
 		rc = compile(c);
+	if (!rc) /* the forms that the passes make for the board are those of which the device has the bits */
+		c->q->word = c->board && !c->opt->cpu_only ? c->board->tn : 0;
 	if (!rc)
 		rc = rvl_optimise(c->q, c->err);
 	return rc ? rc : pair_up(c);

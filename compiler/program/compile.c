@@ -207,7 +207,7 @@ static int middle(struct rvl_backend *be)
 
 	be->g->npu_average_pool = be->opt->average_within_1;
 	be->g->no_binary = be->opt->no_binary;
-	be->g->npu = be->board != NULL;
+	be->g->word = be->board ? be->board->tn : 0;
 	be->g->reconstruct = be->board && !be->opt->no_reconstruct;
 	if (be->opt->quantise.n_examples) {
 		rc = quantise(be);

@@ -902,7 +902,8 @@ static int run_reverse(struct rvl_call *c)
 	.types = { RVL_T_ANY, RVL_T(S64), RVL_T_ANY, RVL_T_INDEX }, .same = 1u << 2, \
 	.flags = RVL_OP_PADS, .pitched = RVL_PITCHED_IN(0) | RVL_PITCHED_OUT, \
 	.attrs = RVL_ATTRS(RVL_STRING("mode", "constant", modes)), \
-	.infer = infer_pad, .run = run_pad, .doc = "elements added at the ends of axes" }
+	.infer = infer_pad, .run = run_pad, .role = RVL_ROLE_PAD, \
+	.doc = "elements added at the ends of axes" }
 #define MOVED(op, opset, rule, work, text, ...) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .types = { RVL_T_MOVED }, \
 	BOX_MOVES, .attrs = RVL_ATTRS(__VA_ARGS__), .infer = rule, \

@@ -411,6 +411,28 @@ def q_clamp(g):
     return quantise(g, name, x.shape, quant)
 
 
+@op(1, since=10)
+def q_resize(g):
+    """Linear interpolation by whole factors."""
+    c = g.choice((1, 3, 16, 32))
+    x = quantised(g, lambda v: v.rank == 4 and 0 not in v.shape, lambda: (1, c, g.between(1, 5), g.between(1, 5)))
+    factor = g.between(2, 4)
+    shape = x.shape[:2] + (x.shape[2] * factor, x.shape[3] * factor)
+    if prod(shape) > MOST_ELEMENTS:
+        return False
+    quant = x.quant if g.chance(0.6) else parameters(g, x.quant[0] * g.rng.uniform(0.6, 1.2))
+    scales = g.const(np.array([1, 1, factor, factor], np.float32))
+    if g.opset < 11:
+        name, = g.node("Resize", [dequantise(g, x), scales], mode="linear")
+    else:
+        how = g.choice(("half_pixel", "pytorch_half_pixel", "asymmetric"))
+        sizes = g.chance(0.3)
+        inputs = [dequantise(g, x), "" if g.opset > 12 else g.const(np.zeros(0, np.float32)), "" if sizes and g.opset > 12 else
+                  g.const(np.zeros(0, np.float32)) if sizes else scales] + ([g.ints(*shape)] if sizes else [])
+        name, = g.node("Resize", inputs, mode="linear", coordinate_transformation_mode=how)
+    return quantise(g, name, shape, quant, 1)
+
+
 @op(0.7, since=11)
 def q_edges(g):
     """Copies of the edges of an image."""
