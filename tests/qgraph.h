@@ -183,6 +183,21 @@ static inline struct rvl_tensor *qg_conv(struct qg *q, const char *name, struct 
 	return y;
 }
 
+/* Keeps the lowest @bits bits of the int8 weights of all products, with their sign. */
+static inline void qg_narrow(struct qg *q, uint32_t bits)
+{
+	for (uint32_t i = 0; i < q->g->n_nodes; i++) {
+		struct rvl_tensor *w = q->g->nodes[i]->in[1];
+		int8_t *v;
+
+		if (!w || !w->data || w->type != RVL_TYPE_S8)
+			continue;
+		v = (int8_t *)w->data;
+		for (int64_t k = 0; k < rvl_tensor_bytes(w); k++)
+			v[k] = (int8_t)((int32_t)((uint32_t)v[k] << (32 - bits)) >> (32 - bits));
+	}
+}
+
 static inline struct rvl_tensor *qg_max_pool(struct qg *q, const char *name, struct rvl_tensor *x,
 					     int64_t k, int64_t s, int64_t pad)
 {

@@ -147,6 +147,11 @@ struct rvl_mode {
 	void (*nest)(const struct rivulet_board *b, const struct rvl_layer *l, struct rvl_nest *n);
 	/** Cycles of the array for @pairs of a pixel and a weight block, by uapi/cost.c. */
 	uint64_t (*array)(const struct rivulet_board *b, const struct rvl_layer *l, uint64_t pairs);
+	/**
+	 * Cycles that each further part of the reduction takes for @pairs of a pixel and an output block;
+	 * NULL: none.
+	 */
+	uint64_t (*part)(const struct rivulet_board *b, const struct rvl_layer *l, uint64_t pairs);
 	/** Femtojoule at a level of those products of @w that the device computes in @isa. */
 	double (*energy)(const struct rivulet_board *b, uint32_t level,
 			 const struct rivulet_work *w);

@@ -175,7 +175,7 @@ static void nest(const struct rivulet_board *b, const struct rvl_layer *l, struc
 	n->block_words = rivulet_planes_words(&p);
 }
 
-/* Every pixel folds once for each output block; parts of the reduction are not known here. */
+/* Every pixel folds once for each output block. */
 static uint64_t array(const struct rivulet_board *b, const struct rvl_layer *l, uint64_t pairs)
 {
 	struct rivulet_planes p = planes_of(b, l);
@@ -185,6 +185,14 @@ static uint64_t array(const struct rivulet_board *b, const struct rvl_layer *l, 
 	rvl_dense_nest(b, l, &n);
 	blocks = blocks_of(b, l, &n) * n.kh * n.kw;
 	return rivulet_planes_time(b, &p, blocks, 1, rvl_div_up(pairs, blocks)).cycles;
+}
+
+/* A part that does not end the reduction folds its buckets, too. */
+static uint64_t part(const struct rivulet_board *b, const struct rvl_layer *l, uint64_t pairs)
+{
+	struct rivulet_planes p = planes_of(b, l);
+
+	return rivulet_planes_time(b, &p, 0, 1, pairs).cycles;
 }
 
 /* A tap takes a cycle for each of the pixels that are computed at once. */
@@ -243,6 +251,7 @@ const struct rvl_mode rvl_mode_planes = {
 	.form = form,
 	.nest = nest,
 	.array = array,
+	.part = part,
 	.energy = rivulet_planes_fj,
 	.cycles = cycles,
 	.pack = pack,

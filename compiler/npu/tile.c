@@ -322,6 +322,8 @@ static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, c
 	}
 	e.array = l->mode->array(u->b, l, before * taps * u->icb_sum * l->p.terms) +
 		  d->tiles * d->groups * d->steps * RIVULET_CONV_FILL;
+	if (l->mode->part)
+		e.array += (d->steps - 1) * l->mode->part(u->b, l, before * u->ocb);
 	result = rivulet_alu_result(u->b, u->b->tm, window, l->e.pool > RIVULET_POOL_MAX, l->e.bin);
 	e.alu = px * result * u->ocb + d->tiles * (u->ocb * rivulet_alu_setup(u->b->tm) +
 						   d->groups * RIVULET_ALU_FILL);

@@ -14,3 +14,10 @@ $(eval $(call program,tests/eval_ibtf,tests/ibtf/eval_ibtf.c tests/ibtf/cases.c,
 eval-ibtf: $(BUILD)/tests/eval_ibtf
 	@mkdir -p $(BUILD)/ibtf
 	@$< tests/ibtf/networks.csv $(BUILD)/ibtf; rc=$$?; python3 -B tests/ibtf/draw.py $(BUILD)/ibtf && exit $$rc
+
+# The bit-plane mode of the NPU beside a bit-serial array.
+CPPFLAGS_tests_ibtf_bench_ibtf := -Itests/cycle
+$(eval $(call program,tests/bench_ibtf,tests/ibtf/bench_ibtf.c $(CYCLE_MODEL),compiler kernels uapi,-lm))
+.PHONY: bench-ibtf
+bench-ibtf: $(BUILD)/tests/bench_ibtf
+	@$<

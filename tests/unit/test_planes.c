@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The bit-plane mode: layers of weights of 1 to 8 bits have the results of the interpreter bit for bit on
- * a board that has no other mode, with the bits and slices that take the fewest cycles.
+ * The bit-plane mode: layers of weights of 1 to 8 bits have the results of the interpreter bit for
+ * bit on a board that has no other mode, with the bits and slices that take the fewest cycles.
  */
 #include <check.h>
 
@@ -11,21 +11,6 @@
 #include "suite.h"
 
 static struct rivulet_board board;
-
-/* Keeps the lowest @bits bits of the weights of the graph's convolutions, with their sign. */
-static void narrow(struct qg *q, uint32_t bits)
-{
-	for (uint32_t i = 0; i < q->g->n_nodes; i++) {
-		struct rvl_tensor *w = q->g->nodes[i]->in[1];
-		int8_t *v;
-
-		if (!w || !w->data || w->type != RVL_TYPE_S8)
-			continue;
-		v = (int8_t *)w->data;
-		for (int64_t k = 0; k < rvl_tensor_bytes(w); k++)
-			v[k] = (int8_t)((int32_t)((uint32_t)v[k] << (32 - bits)) >> (32 - bits));
-	}
-}
 
 /* A layer of any kernel, stride, dilation, padding and groups between two others. */
 static void random_layers(struct qg *q, uint64_t seed)
@@ -38,8 +23,10 @@ static void random_layers(struct qg *q, uint64_t seed)
 	groups = qg_range(q, 0, 3) ? 1 : qg_range(q, 1, 4);
 	channels = groups * qg_range(q, 1, 20);
 	x = qg_tensor(q, "x", RVL_TYPE_U8,
-		      (struct rvl_shape){ 4, { qg_range(q, 1, 2), channels, qg_range(q, 5, 20),
-					       qg_range(q, 5, 40) } }, 0.02f, qg_range(q, 0, 255));
+		      (struct rvl_shape){ 4,
+					  { qg_range(q, 1, 2), channels, qg_range(q, 5, 20),
+					    qg_range(q, 5, 40) } },
+		      0.02f, qg_range(q, 0, 255));
 	qg_input(q, x);
 	c = plain_conv(groups * qg_range(q, 1, 20), qg_range(q, 1, 4));
 	c.kw = qg_range(q, 1, 4);
@@ -57,13 +44,14 @@ static void random_layers(struct qg *q, uint64_t seed)
 	c = plain_conv(20, 1);
 	qg_output(q, qg_conv(q, "after", x, &c));
 	ck_assert_msg(!q->rc, "%s", q->err.msg);
-	narrow(q, 1 + seed % 8);
+	qg_narrow(q, 1 + seed % 8);
 }
 
 START_TEST(random_layers_equal_the_interpreter)
 {
 	load_board(&board, "cyclonev-64-nodsp");
-	ck_assert_uint_eq(check_random(&board, NULL, random_layers, 3000, 60, "conv", "bit planes"), 60);
+	ck_assert_uint_eq(check_random(&board, NULL, random_layers, 3000, 60, "conv", "bit planes"),
+			  60);
 }
 END_TEST
 
@@ -79,7 +67,7 @@ START_TEST(bits_of_the_widest_weight)
 	load_board(&board, "cyclonev-64-nodsp");
 	x = qg_conv(&q, "conv", x, &c);
 	qg_output(&q, x);
-	narrow(&q, _i);
+	qg_narrow(&q, _i);
 	check(&q, &board, NULL, &e);
 	snprintf(text, sizeof(text), "bit planes: %d bits", _i);
 	ck_assert_msg(reason_has(&e, "conv", text), "%s", row_of(&e, "conv")->reason);
@@ -96,7 +84,7 @@ static uint64_t layer_cycles(uint32_t bits)
 	uint64_t cycles;
 
 	qg_output(&q, qg_conv(&q, "conv", open_image(&q, 7, 128, 16, 16), &c));
-	narrow(&q, bits);
+	qg_narrow(&q, bits);
 	check(&q, &board, NULL, &e);
 	cycles = e.segments[0].cycles;
 	rivulet_explain_free(&e);
