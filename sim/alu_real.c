@@ -165,7 +165,8 @@ void rvl_alu_bits(const struct rvl_alu_unit *u, uint64_t blk, int64_t y, int64_t
 	const uint8_t *thresholds = params(u, u->cfg->a_ext.addr, u->words.ext, blk,
 					   u->words.ext * RIVULET_WGT_WORD / 4 / u->lanes - 1);
 
-	memset(out, 0, u->lanes / 8);
+	memset(out, 0, p->fill && blk + 1 == (uint64_t)u->a->blks ?
+			       bytes - channel % (8 * bytes) / 8 : u->lanes / 8);
 	for (uint32_t m = 0; m < u->lanes; m++) {
 		int32_t t;
 

@@ -261,7 +261,8 @@ enum rivulet_bin {
 	F(blk, 64, 16, 0, "words between blocks of bits")                                          \
 	F(first, 80, 14, 0, "channel of the first channel of A")                                   \
 	F(lanes, 94, 2, 0, "log2 of the pixels of a word of bits, 0..2")                           \
-	F(only, 96, 1, 0, "1: nothing but the bits is written; with real, those of the sums")
+	F(only, 96, 1, 0, "1: nothing but the bits is written; with real, those of the sums")     \
+	F(fill, 97, 1, 0, "1: bytes of a pixel behind the bits of the last block become 0")
 #define RIVULET_CFG_A_TYPE(F)                                                                      \
 	F(lo, 32, 16, 1, "real: lowest result")                                                    \
 	F(hi, 48, 16, 1, "real: highest result")                                                   \

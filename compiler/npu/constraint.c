@@ -153,24 +153,17 @@ static const char *bits_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
 	return "binary: the CPU computes it on packed bits";
 }
 
-static bool whole_words(int64_t channels)
-{
-	return channels % 64 == 0;
-}
-
 static const char *sign_of_bytes(struct rvl_graph *g, const struct rvl_node *n)
 {
 	(void)g;
 	if (!rvl_is_quant8_tensor(n->in[0]) || n->in[1]->type != RVL_TYPE_S32)
 		return "binary: the NPU compares bytes, and its input is none";
-	return n->in[0]->shape.rank == 4 && whole_words(n->in[0]->shape.dim[1]) ? NULL :
-	       "binary: the NPU makes bits of images with a multiple of 64 channels";
+	return n->in[0]->shape.rank == 4 ? NULL : "binary: the NPU makes bits of images";
 }
 
 static const char *binary_of_bytes(struct rvl_graph *g, const struct rvl_node *n)
 {
 	const struct rvl_tensor *shortcut = n->n_in > 5 ? n->in[5] : NULL;
-	bool bits = n->out[0]->type == RVL_TYPE_U64 || (n->n_out > 1 && n->out[1]);
 
 	(void)g;
 	if (n->attr.group != 1)
@@ -178,10 +171,8 @@ static const char *binary_of_bytes(struct rvl_graph *g, const struct rvl_node *n
 	if (n->out[0]->type != RVL_TYPE_U64 &&
 	    (!rvl_is_quant8_tensor(n->out[0]) || n->out[0]->shape.rank != 4))
 		return "binary: its result is no image quantised to 8 bits";
-	if (shortcut && !rvl_is_quant8_tensor(shortcut))
-		return "binary: its shortcut is not quantised to 8 bits";
-	return bits && !whole_words(n->in[1]->shape.dim[0]) ?
-		       "binary: the NPU makes bits of images with a multiple of 64 channels" : NULL;
+	return shortcut && !rvl_is_quant8_tensor(shortcut) ?
+		       "binary: its shortcut is not quantised to 8 bits" : NULL;
 }
 
 #define BYTES "input and output quantised to 8 bits per tensor", bytes_in_and_out
@@ -286,12 +277,12 @@ CPU_ONLY(PACK_BLOCKED, always_float);
 CPU_ONLY(UNPACK_BLOCKED, always_float);
 CPU_ONLY(REORDER, always_float);
 static const struct rvl_npu_op npu_B_SIGN = {
-	.condition = { { "int8 or uint8 in, multiples of 64 channels", sign_of_bytes } },
+	.condition = { { "an image of int8 or uint8 in", sign_of_bytes } },
 	.build = rvl_build_binary_sign, .joins = RVL_JOINS_AS_BITS,
 };
 
 static const struct rvl_npu_op npu_B_CONV = {
-	.condition = { { "result and shortcut of int8 or uint8, or bits of a multiple of 64 channels; no groups",
+	.condition = { { "result and shortcut of int8 or uint8, or bits; no groups",
 			 binary_of_bytes } },
 	.build = rvl_build_binary_conv,
 };

@@ -234,11 +234,13 @@ static void apply_bits(struct rvl_stream *s, const struct rvl_layer *l,
 		       const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu)
 {
 	int64_t channels = p->acc ? s->board->tm : s->board->tn, pixels = 0;
+	int64_t all = p->acc ? l->p.m : l->in.v.c;
 	struct rivulet_decoded pack = { .a_pack = { .d = p->bits.addr,
 						    .row = p->bits.row,
 						    .blk = p->bits.blk,
 						    .first = p->block0 * channels,
-						    .only = l->e.only } };
+						    .only = l->e.only,
+						    .fill = (p->block0 + p->blks) * channels >= all } };
 
 	while (l->bits.pixels >> (pixels + 1))
 		pixels++;

@@ -78,7 +78,10 @@ static bool new_params(struct rvl_graph *g, struct rvl_layer *l, int64_t lanes, 
 	return l->e.ext;
 }
 
-/* Thresholds of a uint8 tensor are those of its bytes as int8, too. */
+/*
+ * Thresholds of a uint8 tensor are those of its bytes as int8, too. No channel behind the last one
+ * reaches its threshold.
+ */
 static void set_thresholds(struct rvl_layer *l, int64_t lanes, const struct rvl_tensor *t, int64_t shift)
 {
 	const int32_t *threshold = t->data;
@@ -86,6 +89,8 @@ static void set_thresholds(struct rvl_layer *l, int64_t lanes, const struct rvl_
 	for (int64_t m = 0; m < rvl_shape_count(&t->shape); m++)
 		*param_at(l, lanes, l->e.ext_fields - 1, m) =
 			(uint32_t)(int32_t)rvl_max((int64_t)threshold[m] - shift, INT32_MIN);
+	for (int64_t m = rvl_shape_count(&t->shape); m % lanes; m++)
+		*param_at(l, lanes, l->e.ext_fields - 1, m) = INT32_MAX;
 }
 
 /* docs/numerics.md 13: A, B, R, slope, E. */

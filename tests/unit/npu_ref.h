@@ -641,6 +641,10 @@ static inline void ref_alu_bit(const struct ref *r, const struct rivulet_insn_al
 	int n = ref_fields(r, a), threshold = (int)ref_ext(r, a, blk, n, n - 1, m);
 
 	*at = (int8_t)((*at & ~(1 << channel % 8)) | (v >= threshold) << channel % 8);
+	if (!p->fill || blk + 1 < a->blks || (channel + 1) % (a->src ? r->b->tm : r->b->tn))
+		return;
+	for (int64_t rest = channel % (8 * bytes) / 8 + 1; rest < bytes; rest++)
+		*++at = 0;
 }
 
 static inline void ref_alu_channel(const struct ref *r, const struct rivulet_insn_alu *a,

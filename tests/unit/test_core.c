@@ -375,7 +375,8 @@ static struct rivulet_decoded gen_real(struct pair *p)
 	a->real = real;
 	PUT(g, a_ext, .addr = ext);
 	PUT(g, a_pack, .d = half + half / 2, .row = rig_pick(g, 0, 12), .blk = rig_pick(g, 0, 60),
-	    .first = lanes * rig_pick(g, 0, 3), .lanes = rig_pick(g, 0, 2), .only = only);
+	    .first = lanes * rig_pick(g, 0, 3), .lanes = rig_pick(g, 0, 2), .only = only,
+	    .fill = rig_pick(g, 0, 1));
 	if (!real && g->config.a_type.a)
 		a->rq = a->lut = a->prm = 0;
 	if (real) {
