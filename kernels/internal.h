@@ -83,7 +83,7 @@ struct rvl_kernel {
 	struct rvl_bcast bc;
 	struct rvl_i8_mat *i8;	/* packed weights of a quantised product */
 	float *f32;		/* those of a float product, or NULL */
-	uint8_t *zeros;		/* a row of the image, of the zero point */
+	uint8_t *zeros;		/* the pixels under a tap in the padding: of the zero point; or NULL */
 	struct rvl_sc *sc;
 	struct rvl_b_conv *bin;
 	struct rvl_kernel *inner;	/* Q_GENERAL: the operator on floats */
@@ -102,6 +102,8 @@ typedef int (*rvl_setup_fn)(struct rvl_kernel *k, bool reference, char *why);
 
 /** Zeroed, 64-byte aligned memory freed with the kernel; NULL without memory or on overflow. */
 void *rvl_kernel_mem(struct rvl_kernel *k, int64_t n, size_t size);
+/** Frees such memory, which only the setup needed. */
+void rvl_kernel_drop(struct rvl_kernel *k, const void *p, int64_t n, size_t size);
 
 /** Formats one line into @why, which may be NULL. Always returns -EINVAL. */
 int rvl_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -45,6 +45,12 @@ int rvl_why(char *why, const char *fmt, ...)
 	return -EINVAL;
 }
 
+/* Vector loads may look past the end. */
+static int64_t rounded(int64_t bytes)
+{
+	return (bytes + 63) / 64 * 64 + 64;
+}
+
 void *rvl_kernel_mem(struct rvl_kernel *k, int64_t n, size_t size)
 {
 	int64_t bytes;
@@ -56,13 +62,26 @@ void *rvl_kernel_mem(struct rvl_kernel *k, int64_t n, size_t size)
 		k->too_large = true;
 		return NULL;
 	}
-	bytes = (bytes + 63) / 64 * 64 + 64;	/* vector loads may look past the end */
+	bytes = rounded(bytes);
 	p = aligned_alloc(64, (size_t)bytes);
 	if (!p)
 		return NULL;
 	k->mem[k->n_mem++] = p;
 	k->mem_bytes += (size_t)bytes;
 	return memset(p, 0, (size_t)bytes);
+}
+
+void rvl_kernel_drop(struct rvl_kernel *k, const void *p, int64_t n, size_t size)
+{
+	uint32_t i = 0;
+
+	while (i < k->n_mem && k->mem[i] != p)
+		i++;
+	if (i == k->n_mem)
+		return;
+	free(k->mem[i]);
+	k->mem[i] = k->mem[--k->n_mem];
+	k->mem_bytes -= (size_t)rounded(n * (int64_t)size);
 }
 
 void rvl_parallel(const struct rvl_pool *pool, uint32_t n, void (*fn)(void *arg, uint32_t i),

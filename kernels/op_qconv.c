@@ -382,6 +382,15 @@ static int channel_params(struct rvl_kernel *k, int64_t channels, float alpha)
 	return 0;
 }
 
+/* Packed weights have scales and corrected biases of their own. */
+static void drop_channel_params(struct rvl_kernel *k, int64_t channels)
+{
+	rvl_kernel_drop(k, k->q.scale, channels, sizeof(*k->q.scale));
+	rvl_kernel_drop(k, k->q.wz, channels, sizeof(*k->q.wz));
+	k->q.scale = NULL;
+	k->q.wz = NULL;
+}
+
 static void clamp_range(struct rvl_kernel *k)
 {
 	int32_t least = rvl_qmin(k->q.y_u8), most = rvl_qmax(k->q.y_u8);
@@ -498,22 +507,38 @@ static int setup_depthwise(struct rvl_kernel *k)
 	return k->i8 ? 0 : -ENOMEM;
 }
 
+/* A depthwise kernel reads the pixels of a row under a tap, others one pixel at a time. */
+static int make_zeros(struct rvl_kernel *k, bool depthwise)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	int64_t bytes = (depthwise && g->w ? g->w : 1) * pixel_step(&g->xp, g->c);
+
+	if (is_pointwise(g))
+		return 0;
+	k->zeros = rvl_kernel_mem(k, bytes, 1);
+	if (!k->zeros)
+		return -ENOMEM;
+	memset(k->zeros, k->q.xz, (size_t)bytes);
+	return 0;
+}
+
 static int setup_fast(struct rvl_kernel *k)
 {
 	const struct rvl_conv_geom *g = &k->g;
-	int64_t row = (g->w ? g->w : 1) * pixel_step(&g->xp, g->c);
+	bool depthwise = g->group > 1 && g->group == g->c && g->group == g->m;
+	int rc;
 
 	if (!g->m || !fits(g))
 		return 0;	/* the reference needs no copies */
-	k->zeros = rvl_kernel_mem(k, row, 1);
-	if (!k->zeros)
-		return -ENOMEM;
-	memset(k->zeros, k->q.xz, (size_t)row);
+	rc = make_zeros(k, depthwise);
+	if (rc)
+		return rc;
 	k->scratch = (size_t)(ordered_bytes(g) + result_bytes(g));
 	k->run = run_fast;
-	if (g->group > 1 && g->group == g->c && g->group == g->m)
-		return setup_depthwise(k);
-	return setup_dense(k);
+	rc = depthwise ? setup_depthwise(k) : setup_dense(k);
+	if (!rc)
+		drop_channel_params(k, g->m);
+	return rc;
 }
 
 int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
@@ -624,6 +649,7 @@ static int setup_matmul_fast(struct rvl_kernel *k)
 		return -ENOMEM;
 	k->scratch = (size_t)rvl_i8_scratch(k->i8, s.rows);
 	k->run = run_matmul_fast;
+	drop_channel_params(k, g->n);
 	return 0;
 }
 

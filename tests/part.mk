@@ -148,8 +148,12 @@ $(eval $(call program,tests/bench_binary_cpu,tests/bench/bench_binary_cpu.c,kern
 .PHONY: bench-binary-cpu
 bench-binary-cpu: $(BUILD)/tests/bench_binary_cpu
 	@$<
-.PHONY: bench-cpu bench-float bench-peers check-int8 check-float
-bench-cpu: $(BUILD)/tests/bench_cpu bench-float bench-peers
+$(eval $(call program,tests/bench_memory,tests/bench/bench_memory.c,compiler kernels sim uapi,-lm))
+.PHONY: bench-cpu bench-float bench-peers bench-memory check-int8 check-float
+bench-cpu: $(BUILD)/tests/bench_cpu bench-memory bench-float bench-peers
+	@$<
+# What networks on the CPU allocate, over their weights and live values.
+bench-memory: $(BUILD)/tests/bench_memory
 	@$<
 # The CPU operators against libraries from PyPI.
 bench-peers: $(BUILD)/rivulet

@@ -11,18 +11,12 @@
 #include <time.h>
 
 #include "bench/nets.h"
+#include "bench/steps.h"
 #include "program/program.h"
-#include "prog_exec.h"
 
 #define TURNS 7
 
 static bool views;	/* compare with and without views, not layouts */
-
-/* A step that is ready to run many times. */
-struct step {
-	struct rvl_kernel *k;
-	struct rvl_value in[RVL_MAX_IN], out[RVL_MAX_OUT];
-};
 
 struct side {
 	struct rivulet_blob program;
@@ -68,25 +62,13 @@ static int prepare(const struct rivulet_board *b, struct rvl_graph *g, bool with
 	return prog_open(&s->x, b, NULL, s->program.data);
 }
 
-/* Packs the operators once, as the runtime does. */
 static int prepare_steps(struct side *s)
 {
-	const struct rivulet_step *all = rivulet_program_steps(s->x.p);
-	size_t scratch = 64;
-	int rc = 0;
+	size_t scratch;
+	int rc = steps_make(&s->x, &s->step, &scratch);
 
-	s->step = calloc(s->x.p->steps, sizeof(*s->step));
-	for (uint32_t i = 0; i < s->x.p->steps && s->step && !rc; i++) {
-		struct rvl_kernel_desc d;
-
-		rc = prog_cpu_operands(&s->x, &all[i], &d, s->step[i].in, s->step[i].out);
-		if (!rc)
-			rc = rvl_kernel_new(&d, false, &s->step[i].k, s->x.err);
-		if (!rc)
-			scratch = rvl_max(scratch, rvl_kernel_scratch(s->step[i].k));
-	}
 	s->scratch = aligned_alloc(64, (scratch + 127) / 64 * 64);
-	return s->step && s->scratch ? rc : -ENOMEM;
+	return s->scratch ? rc : -ENOMEM;
 }
 
 /* Both programs get the same input. Only the order of bytes in memory may differ between them. */
@@ -155,9 +137,8 @@ static void end(struct side *s)
 {
 	for (uint32_t i = 0; s->x.p && i < s->x.p->inputs + s->x.p->outputs; i++)
 		free(s->x.io[i]);
-	for (uint32_t i = 0; s->step && i < s->x.p->steps; i++)
-		rvl_kernel_free(s->step[i].k);
-	free(s->step);
+	if (s->x.p)
+		steps_free(&s->x, s->step);
 	free(s->scratch);
 	prog_close(&s->x, true);
 	rivulet_explain_free(&s->e);
