@@ -62,11 +62,15 @@ static const char *average_accepted(struct rvl_graph *g, const struct rvl_node *
 	return "onnxruntime averages in float, the NPU in integers: up to 1 apart for these scales";
 }
 
+#define INEXACT_SLOPES "its slopes differ by channel, and no factors of the NPU give its bytes exactly"
+
 static const char *one_table(struct rvl_graph *g, const struct rvl_node *n)
 {
 	int32_t axis;
 
 	(void)g;
+	if (n->def && n->def->role == RVL_ROLE_PRELU && rvl_op_of_one_value(n, &axis) && axis != RVL_AXIS_NONE)
+		return INEXACT_SLOPES;
 	return rvl_op_of_one_value(n, &axis) && axis == RVL_AXIS_NONE ? NULL :
 	       "its constants differ along an axis, and the NPU has one table for all values";
 }
@@ -124,8 +128,13 @@ static const char *always_float(struct rvl_graph *g, const struct rvl_node *n)
 /* An element-wise function of one quantised value would be a table. */
 static const char *general(struct rvl_graph *g, const struct rvl_node *n)
 {
+	const char *why = rvl_transposed_lack(n);
 	float value;
 
+	if (why)
+		return why;
+	if (n->def->role == RVL_ROLE_TRANSPOSED_CONV)
+		return float_operator(g, n);
 	if ((rvl_op_moves(n) || rvl_op_joins(n) || rvl_op_pads(n, &value)) &&
 	    n->in[0]->type != RVL_TYPE_F32)
 		return "the NPU does not move or select values in this way; the CPU does, on bytes";
@@ -142,6 +151,10 @@ static const char *repeats_pixels(struct rvl_graph *g, const struct rvl_node *n)
 
 static const char *bytes_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
 {
+	if (n->def->flags & RVL_OP_BLENDS_IF_LINEAR)
+		return "the NPU interpolates by whole factors up to 4 and channels that fill whole words, from pixel centres or corners";
+	if (n->def->role == RVL_ROLE_PRELU)
+		return INEXACT_SLOPES;
 	return rvl_graph_printf(g, "the NPU has no arithmetic of %s; the CPU computes it between bytes",
 				n->def->name);
 }

@@ -77,6 +77,9 @@ bool rvl_op_lacks_scale(const struct rvl_node *n);
  */
 int rvl_pool_of_mean(struct rvl_graph *g, struct rvl_node *mean, struct rvl_err *err);
 
+/** Why rvl_pass_transposed() leaves a transposed convolution between bytes; NULL for other nodes. */
+const char *rvl_transposed_lack(const struct rvl_node *n);
+
 /** Whether every result is an element of one of the inputs, all of which are data. */
 bool rvl_op_joins(const struct rvl_node *n);
 

@@ -58,10 +58,10 @@ static bool is_image(const struct rvl_tensor *t)
 /* Whether the weights have one scale for each output, or one for all. */
 static bool weights_fit(const struct transposed *t)
 {
-	const struct rvl_tensor *w = t->dq->in[0];
+	const struct rvl_tensor *w = t->dq && t->dq->op == RVL_OP_DEQUANTIZE ? t->dq->in[0] : NULL;
 	int64_t scales;
 
-	if (!w->data || !t->dq->in[1]->data || (w->type != RVL_TYPE_U8 && w->type != RVL_TYPE_S8) ||
+	if (!w || !w->data || !t->dq->in[1]->data || (w->type != RVL_TYPE_U8 && w->type != RVL_TYPE_S8) ||
 	    (t->dq->n_in > 2 && t->dq->in[2] && !t->dq->in[2]->data))
 		return false;
 	scales = rvl_shape_count(&t->dq->in[1]->shape);
@@ -135,21 +135,40 @@ static struct rvl_node *quantise_behind(const struct rvl_tensor *t)
 	return q && q->op == RVL_OP_QUANTIZE && rvl_scale_is_constant(q) ? q : NULL;
 }
 
-/* The operator between bytes, with constant weights. */
-static bool matches(struct transposed *t)
+/* Whether the node is the operator between bytes; finds what is around it. */
+static bool find(struct transposed *t)
 {
 	const struct rvl_node *n = t->n;
 	struct rvl_node *next;
 
-	if (n->op != RVL_OP_GENERAL || n->def != rvl_op_of_role(RVL_ROLE_TRANSPOSED_CONV, n->def->since) ||
-	    !is_image(n->in[0]) || !is_image(n->out[0]) || !n->in[0]->producer || !n->in[1]->producer ||
-	    n->in[0]->producer->op != RVL_OP_DEQUANTIZE || n->in[1]->producer->op != RVL_OP_DEQUANTIZE)
+	if (n->op != RVL_OP_GENERAL || n->def->role != RVL_ROLE_TRANSPOSED_CONV || !n->in[0]->producer ||
+	    n->in[0]->producer->op != RVL_OP_DEQUANTIZE)
 		return false;
 	t->dq = n->in[1]->producer;
 	next = rvl_only_user(n->out[0]);
 	t->relu = next && next->op == RVL_OP_RELU ? next : NULL;
 	t->q = quantise_behind(t->relu ? next->out[0] : n->out[0]);
-	return t->q && attributes_fit(t) && weights_fit(t) && phases_fit(t);
+	return t->q != NULL;
+}
+
+/* What the pass lacks of a node that find() accepts; NULL: nothing. */
+static const char *lack(struct transposed *t)
+{
+	if (!is_image(t->n->in[0]) || !is_image(t->n->out[0]))
+		return "only transposed convolutions of images";
+	if (!attributes_fit(t))
+		return "only transposed convolutions with equal strides up to 4, explicit pads and no dilation";
+	if (!phases_fit(t))
+		return "its kernel or its padding is larger than 255";
+	return weights_fit(t) ? NULL :
+		"its weights are not constant bytes with one scale, or with one for each output";
+}
+
+const char *rvl_transposed_lack(const struct rvl_node *n)
+{
+	struct transposed t = { .n = (struct rvl_node *)n };
+
+	return find(&t) ? lack(&t) : NULL;
 }
 
 /* ---- one phase ---- */
@@ -367,7 +386,7 @@ int rvl_pass_transposed(struct rvl_graph *g, struct rvl_err *err)
 	for (uint32_t i = 0; i < old && !rc; i++) {
 		struct transposed t = { .g = g, .n = list[i], .err = err };
 
-		if (matches(&t))
+		if (find(&t) && !lack(&t))
 			rc = rewrite(&t);
 	}
 	return rc ? rc : rvl_graph_sort(g, err);

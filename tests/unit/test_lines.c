@@ -139,11 +139,48 @@ START_TEST(the_npu_computes_all_of_it)
 }
 END_TEST
 
+/* Forms that the NPU does not compute, and the rule that explain names. */
+static const struct model left[] = {
+	{ "only transposed convolutions with equal strides up to 4, explicit pads and no dilation",
+	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  WEIGHTS("20,16,2,2") "ConvTranspose x wf -> y strides=[2,1];" OUTPUT, 13, 0 },
+	{ "float: its input 'r' is not quantised",
+	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  WEIGHTS("20,16,2,2") "Sin x -> r; ConvTranspose r wf -> y;" OUTPUT, 13, 0 },
+	{ "the NPU interpolates by whole factors up to 4",
+	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  "const f f32 4 1 1 2 2; Resize x _ f -> y mode='linear';" OUTPUT, 13, 0 },
+	{ "no factors of the NPU give its bytes exactly",
+	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  "const k f32 20,1,1 0.1 -0.25 0 1.5 0.3; PRelu x k -> y;" OUTPUT, 13, 0 },
+};
+
+START_TEST(a_step_of_the_cpu_names_its_rule)
+{
+	const struct model *m = &left[_i];
+	struct rivulet_board b;
+	struct rivulet_explain e;
+	struct rvl_err err = { "" };
+	struct pb onnx = ot_model(m->text, m->opset);
+	bool named = false;
+	char why[256];
+
+	ck_assert_msg(!rivulet_board_load(&b, "zu3eg-64", why, sizeof(why)), "%s", why);
+	ck_assert_msg(!rivulet_explain_model(onnx.p, onnx.n, &b, NULL, &e, &err), "%s", err.msg);
+	for (uint32_t i = 0; i < e.n_rows; i++)
+		named |= !strcmp(e.rows[i].where, "cpu") && strstr(e.rows[i].reason, m->what);
+	ck_assert_msg(named, "no step of the CPU says \"%s\"", m->what);
+	rivulet_explain_free(&e);
+	free(onnx.p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("lines");
 	TCase *t = add_case(s, "lines", 60, NULL, NULL);
 
 	tcase_add_loop_test(t, the_npu_computes_all_of_it, 0, MODELS);
+	tcase_add_loop_test(t, a_step_of_the_cpu_names_its_rule, 0, (int)(sizeof(left) / sizeof(left[0])));
 	return run_suite(s);
 }
