@@ -146,8 +146,15 @@ $(eval $(call program,tests/bench_float,tests/bench/bench_float.c,kernels uapi,-
 $(eval $(call program,tests/bench_binary_cpu,tests/bench/bench_binary_cpu.c,kernels uapi,-lm))
 # The binary convolutions of BiRealNet-18 on one core.
 .PHONY: bench-binary-cpu
-bench-binary-cpu: $(BUILD)/tests/bench_binary_cpu
-	@$<
+bench-binary-cpu: $(BUILD)/tests/bench_binary_cpu $(BUILD)/lce/installed
+	@$< > $(BUILD)/lce/rates || { cat $(BUILD)/lce/rates; exit 1; }
+	@cat $(BUILD)/lce/rates
+	@$(BUILD)/lce/venv/bin/python tests/bench/bench_lce.py $(BUILD)/lce/rates 2>$(BUILD)/lce/log
+$(BUILD)/lce/installed:
+	@mkdir -p $(@D)
+	@python3 -m venv $(@D)/venv
+	@$(@D)/venv/bin/pip install -q larq-compute-engine==0.16.0 tensorflow-cpu==2.16.2 tf-keras==2.16.0 larq
+	@touch $@
 $(eval $(call program,tests/bench_memory,tests/bench/bench_memory.c,compiler kernels sim uapi,-lm))
 .PHONY: bench-cpu bench-float bench-peers bench-memory check-int8 check-float
 bench-cpu: $(BUILD)/tests/bench_cpu bench-memory bench-float bench-peers

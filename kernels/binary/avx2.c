@@ -91,6 +91,7 @@ TARGET static void count(const struct rvl_b_call *c)
 	(~(uint32_t)_mm256_movemask_ps((__m256)_mm256_cmpgt_epi32((__m256i)(t), (__m256i)(q))) & 255)
 #define LOAD_S8(p) ((post_i)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p))))
 #define LOAD_U8(p) ((post_i)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p))))
+#define LOAD_S16(p) ((post_i)_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(p))))
 #include "binary/post.h"
 
 const struct rvl_b_kernels rvl_b_avx2 = { "avx2", MR, NR, count, post };

@@ -113,6 +113,7 @@ TARGET static void count_bw(const struct rvl_b_call *c)
 #define REACH_I(q, t) ((uint32_t)_mm512_cmpge_epi32_mask((__m512i)(q), (__m512i)(t)))
 #define LOAD_S8(p) ((post_i)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p))))
 #define LOAD_U8(p) ((post_i)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(p))))
+#define LOAD_S16(p) ((post_i)_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)(p))))
 #include "binary/post.h"
 
 const struct rvl_b_kernels rvl_b_avx512 = { "avx512bw", BW_MR, BW_NR, count_bw, post };

@@ -81,10 +81,10 @@ static void make_runs(const struct rvl_conv_geom *g, struct rvl_b_conv *b)
 static void make_padded(const struct rvl_conv_geom *g, struct rvl_b_conv *b)
 {
 	int64_t h = reach(g, 0, g->oh), w = reach(g, 1, g->ow);
-	bool inside = !g->pad[0] && !g->pad[1] && h <= g->h && w <= g->w;
+	bool inside = (!g->pad[0] && !g->pad[1] && h <= g->h && w <= g->w) || !g->oh || !g->ow;
 
 	b->padded = (struct rvl_b_padded) { .h = h, .w = w, .copied = !inside || g->group > 1 };
-	if (!b->padded.copied) {
+	if (inside) {
 		b->padded.h = g->h;
 		b->padded.w = g->w;
 	}

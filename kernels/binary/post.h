@@ -4,8 +4,8 @@
  * defines POST, the name of the function; TARGET, an attribute; LANES, floats of a vector; FMA(a, b,
  * c); RINT(v); MAX(v, l) and MIN(v, h), which give the second operand for a NaN; BELOW_0(u, a), which
  * is a where u < 0 and u elsewhere; and REACH_F(u, t) and REACH_I(q, t), bit i of which says whether
- * lane i of the first operand is at least that of the second. It may define LOAD_S8(p) and LOAD_U8(p),
- * which widen LANES bytes.
+ * lane i of the first operand is at least that of the second. It may define LOAD_S8(p), LOAD_U8(p) and
+ * LOAD_S16(p), which widen LANES integers.
  *
  * Steps and roundings are those of docs/numerics.md 13 and of ref.c.
  */
@@ -96,13 +96,18 @@ INLINE post_i post_bytes(const struct rvl_b_post *p, const char *from)
 INLINE post_f post_shortcut(const struct rvl_b_post *p, const char *from, int at)
 {
 	post_i v;
-	post_h h;
 
 	if (p->shortcut == RVL_TYPE_F32)
 		return post_load((const float *)from + at);
 	if (p->shortcut == RVL_TYPE_S16) {
+#ifdef LOAD_S16
+		v = LOAD_S16((const int16_t *)from + at);
+#else
+		post_h h;
+
 		memcpy(&h, (const int16_t *)from + at, sizeof(h));
 		v = __builtin_convertvector(h, post_i);
+#endif
 	} else {
 		v = post_bytes(p, from + at);
 	}
