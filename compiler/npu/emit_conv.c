@@ -176,8 +176,9 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 /* Where the tile's input is in INP, and how CONV walks it. */
 struct feed {
 	int64_t addr;
-	int64_t blks; /* that the instruction reads */
+	int64_t blks; /* that the instructions of the chunk read from @addr on */
 	int64_t words; /* of a row */
+	int64_t wgt_pitch; /* WGT words between output blocks */
 	struct rivulet_insn_c_kernel kernel;
 	struct rivulet_insn_c_input input;
 };
@@ -282,9 +283,10 @@ static void touch_feed(struct rvl_insn_op *op, const struct feed *f)
 		rvl_touch_blocks(op, &at, in->rows - first, f->words, f->blks, false);
 }
 
-static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
-		      const struct rvl_chunk *k, const struct feed *f, int64_t wgt, int64_t acc,
-		      bool keep)
+/* One CONV: the blocks of a run of a chunk, whose weights begin at @wgt. */
+static void run_blocks(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
+		       const struct rvl_chunk *k, const struct feed *f, int64_t wgt, int64_t acc,
+		       bool keep)
 {
 	int64_t words = rvl_chunk_words(&c->nest, k, g->on);
 	struct rivulet_decoded kernel = { .c_kernel = f->kernel }, input = { .c_input = f->input };
@@ -292,8 +294,8 @@ static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocg
 	struct rivulet_decoded out = {
 		.c_out = { .row_pitch = t->cw,
 			   .blk_pitch = t->ch * t->cw,
-			   .wgt_ic_pitch = words / g->on / k->in,
-			   .wgt_oc_pitch = words / g->on,
+			   .wgt_ic_pitch = rvl_chunk_words(&c->nest, k, 1) / k->in,
+			   .wgt_oc_pitch = f->wgt_pitch,
 			   .inp_oc_pitch = g->on > 1 ? g->step * f->input.blk_pitch : 0 }
 	};
 	struct rivulet_decoded d = { .conv = { .keep = keep,
@@ -313,8 +315,25 @@ static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocg
 	rvl_mode_at(c->e.l, c->e.s->length)->emit(c->e.s, c->e.l, g, k, &d.conv);
 	op = rvl_emit(c->e.s, RIVULET_FORM_conv, RIVULET_Q_CONV, &d);
 	touch_feed(op, f);
-	rvl_touch_spad(op, RVL_AT_WGT, wgt, words, false);
+	rvl_touch_spad(op, RVL_AT_WGT, wgt, (g->on - 1) * f->wgt_pitch + words / g->on, false);
 	rvl_touch_spad(op, RVL_AT_ACC, acc, g->on * t->ch * t->cw, true);
+}
+
+/* The weights of an output block are together, those of its tail at the end. */
+static void run_chunk(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
+		      const struct rvl_chunk *k, struct feed *f, int64_t wgt, int64_t acc, bool keep)
+{
+	struct rvl_chunk run = *k;
+
+	f->wgt_pitch = rvl_chunk_words(&c->nest, k, 1);
+	for (int64_t at = 0; at < k->in; at += run.in) {
+		run.i0 = k->i0 + at;
+		run.in = rvl_chunk_run(&c->nest, k, at);
+		run_blocks(c, t, g, &run, f, wgt, acc, keep || at);
+		wgt += rvl_chunk_words(&c->nest, &run, 1);
+		f->addr += run.in * f->input.blk_pitch;
+		f->blks -= run.in;
+	}
 }
 
 static int64_t load_params(struct conv *c, const struct rvl_ocgroup *g)

@@ -109,6 +109,8 @@ struct rvl_nest {
 	 */
 	uint64_t clear;
 	bool bits;
+	int64_t tail;	    /* number of the last input block if it takes @tail_words; or 0 */
+	int64_t tail_words; /* in place of @block_words */
 };
 
 /* A block of weights: output block (tm), input block (tn) of the whole layer, tap, summand. */
@@ -441,6 +443,10 @@ int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_nest *nest,
 		   const struct rvl_tiling *t, const struct rvl_ocgroup *g, struct rvl_chunk *out);
 /** INP words between the rows of an operand of @cols columns. */
 int64_t rvl_row_pitch(const struct rivulet_board *b, const struct rvl_nest *nest, int64_t cols);
+/** WGT words of one output block and input block, all @taps of it; not of the tail. */
+int64_t rvl_tap_words(const struct rvl_nest *nest, int64_t taps);
+/** Input blocks of a chunk, from its block @at on, that one CONV computes: those before the tail. */
+int64_t rvl_chunk_run(const struct rvl_nest *nest, const struct rvl_chunk *c, int64_t at);
 /** WGT words of a chunk for @on output blocks. */
 int64_t rvl_chunk_words(const struct rvl_nest *nest, const struct rvl_chunk *c, int64_t on);
 

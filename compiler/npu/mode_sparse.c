@@ -10,22 +10,43 @@
 
 #include <stdio.h>
 
-/* Pairs that the fullest row keeps: without patches gathered, and with. */
+/*
+ * Pairs that the fullest row of a block keeps. The last input block of a layer often has fewer
+ * channels than the others, so that it may take fewer passes. Blocks that would take as many passes
+ * as dense ones are dense.
+ */
 struct kept {
-	uint32_t n[2];
+	uint32_t all, tail;
+	int64_t blocks; /* of an output block; 1: there is no tail */
 };
 
-static uint32_t kept_of(const struct rvl_layer *l)
-{
-	const struct kept *k = l->p.own;
+/* Without patches gathered, and with. */
+struct own {
+	struct kept k[2];
+};
 
-	return k->n[l->p.gather];
+static const struct kept *kept_of(const struct rvl_layer *l)
+{
+	const struct own *o = l->p.own;
+
+	return &o->k[l->p.gather];
 }
 
 /* Passes of a block with @kept pairs are fewer than those of a dense block. */
 static bool pays(const struct rivulet_board *b, uint32_t kept)
 {
 	return rivulet_sparse_of(b, kept).passes < b->tn / b->dn;
+}
+
+static uint32_t passes_of(const struct rivulet_board *b, uint32_t kept)
+{
+	return pays(b, kept) ? rivulet_sparse_of(b, kept).passes : b->tn / b->dn;
+}
+
+/* Whether the last block takes fewer passes than the others. */
+static bool has_tail(const struct rivulet_board *b, const struct kept *k)
+{
+	return k->blocks > 1 && passes_of(b, k->tail) < passes_of(b, k->all);
 }
 
 /* Weights that are not zero of products [@k, @end), @step apart, of output @m. */
@@ -40,69 +61,122 @@ static uint32_t count_run(const struct rvl_weights *w, int64_t m, int64_t k, int
 }
 
 /*
- * The most weights of output @m that fall in one block, not zero. Channels begin at @c0 of the
- * reduction, which may be inside a block. Gathered patches have one tap, and products as channels.
+ * The most weights of output @m, not zero, that fall in one block. Its row has the products of
+ * channels from @c0 on; those of channels [@from, @end) count. Both may be inside a block.
  */
 static uint32_t row_most(const struct rvl_product *p, int64_t tn, int64_t m, int64_t c0,
-			 int64_t channels, int64_t taps)
+			 int64_t from, int64_t end, int64_t taps)
 {
 	uint32_t most = 0;
 
-	for (int64_t c = c0; c < c0 + channels; c += tn - c % tn) {
-		int64_t end = rvl_min(c - c % tn + tn, c0 + channels);
+	for (int64_t c = from; c < end; c += tn - c % tn) {
+		int64_t past = rvl_min(c - c % tn + tn, end);
 
 		for (int64_t tap = 0; tap < taps; tap++)
 			most = rvl_max(most, count_run(&p->w, m, (c - c0) * taps + tap,
-						       (end - c0) * taps, taps));
+						       (past - c0) * taps, taps));
 	}
 	return most;
 }
 
-/* Pairs of the fullest row, or tn as soon as one has so many that the dense mode is as fast. */
-static uint32_t fullest_row(const struct rivulet_board *b, const struct rvl_layer *l, bool gather)
+/*
+ * Pairs of the fullest row, of the channels [@from, @end) of a group, or tn as soon as a row has so
+ * many that the dense mode is as fast. Gathered patches have one tap, and products as channels.
+ */
+static uint32_t fullest_row(const struct rivulet_board *b, const struct rvl_layer *l, int64_t from,
+			    int64_t end, int64_t taps)
 {
 	const struct rvl_product *p = &l->p;
-	int64_t taps = p->win.kh * p->win.kw, cpg = l->in.v.c / p->group;
 	uint32_t most = 1;
 
 	for (int64_t m = 0; m < p->m; m++) {
-		int64_t first = m / (p->m / p->group) * cpg;
+		int64_t c0 = m / (p->m / p->group) * (l->in.v.c / p->group);
 
-		most = rvl_max(most, gather ? row_most(p, b->tn, m, 0, cpg * taps, 1) :
-					      row_most(p, b->tn, m, first, cpg, taps));
+		most = rvl_max(most, row_most(p, b->tn, m, c0, c0 + from, c0 + end, taps));
 		if (!pays(b, most))
 			return b->tn;
 	}
 	return most;
 }
 
+/*
+ * Whether the last block is computed apart. A product of one pixel waits for its weights, so that
+ * fewer passes gain nothing there.
+ */
+static bool tail_pays(const struct rivulet_board *b, const struct rvl_layer *l,
+		      const struct kept *k)
+{
+	return l->in.v.n * l->p.oh * l->p.ow > 1 && has_tail(b, k);
+}
+
+static struct kept count_kept(const struct rivulet_board *b, const struct rvl_layer *l, bool gather)
+{
+	int64_t taps = l->p.win.kh * l->p.win.kw, channels = l->in.v.c * (gather ? taps : 1);
+	struct kept k = { .all = b->tn, .tail = b->tn, .blocks = 1 };
+	int64_t last = rvl_div_up(channels, b->tn) - 1;
+
+	if (l->p.group > 1) { /* patches of a grouped layer are never gathered */
+		k.all = gather ? b->tn : fullest_row(b, l, 0, l->in.v.c / l->p.group, taps);
+		return k;
+	}
+	taps = gather ? 1 : taps;
+	k.tail = fullest_row(b, l, last * b->tn, channels, taps);
+	k.all = last ? fullest_row(b, l, 0, last * b->tn, taps) : k.tail;
+	k.blocks = last + 1;
+	if (!tail_pays(b, l, &k)) { /* all alike */
+		k.all = rvl_max(k.all, k.tail);
+		k.blocks = 1;
+	}
+	return k;
+}
+
+static bool fewer_passes(const struct rivulet_board *b, const struct kept *k)
+{
+	return pays(b, k->all) || has_tail(b, k);
+}
+
 static bool form(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l)
 {
-	struct kept k = { { fullest_row(b, l, false), b->tn } }, *own;
+	struct own o = { { count_kept(b, l, false), count_kept(b, l, true) } }, *own;
 
-	if (l->p.group == 1) /* patches of a grouped layer are never gathered */
-		k.n[1] = fullest_row(b, l, true);
-	if (!pays(b, k.n[0]) && !pays(b, k.n[1]))
+	if (!fewer_passes(b, &o.k[0]) && !fewer_passes(b, &o.k[1]))
 		return false;
 	own = rvl_arena_alloc(g->arena, sizeof(*own));
 	if (!own)
 		return false;
-	*own = k;
+	*own = o;
 	l->p.own = own;
 	return true;
 }
 
+/* WGT words of a block; one that is dense takes no indices. */
+static int64_t words_of(const struct rivulet_board *b, uint32_t kept)
+{
+	struct rivulet_sparse s = rivulet_sparse_of(b, kept);
+
+	return pays(b, kept) ? rivulet_sparse_words(&s) : b->tm * b->tn / RIVULET_WGT_WORD;
+}
+
 static void nest(const struct rivulet_board *b, const struct rvl_layer *l, struct rvl_nest *n)
 {
-	struct rivulet_sparse s = rivulet_sparse_of(b, kept_of(l));
+	const struct kept *k = kept_of(l);
 
 	rvl_dense_nest(b, l, n);
-	n->block_words = rivulet_sparse_words(&s);
+	n->block_words = words_of(b, k->all);
+	if (!has_tail(b, k))
+		return;
+	n->tail = k->blocks - 1;
+	n->tail_words = words_of(b, k->tail);
 }
 
 static uint64_t array(const struct rivulet_board *b, const struct rvl_layer *l, uint64_t pairs)
 {
-	return rivulet_sparse_cycles(b, kept_of(l), pairs);
+	const struct kept *k = kept_of(l);
+	uint64_t passes = passes_of(b, k->all);
+
+	if (!has_tail(b, k))
+		return pairs * passes;
+	return pairs / k->blocks * ((k->blocks - 1) * passes + passes_of(b, k->tail));
 }
 
 /* Of the least number of pairs: one of tn. */
@@ -123,13 +197,26 @@ static void put_pair(const struct rivulet_board *b, const struct rivulet_sparse 
 	rivulet_sparse_put(s, pass + s->values * RIVULET_WGT_WORD, i, index);
 }
 
+/* Pairs of input block @ib. */
+static uint32_t kept_at(const struct rivulet_board *b, const struct rvl_layer *l, int64_t ib)
+{
+	const struct kept *k = kept_of(l);
+
+	return has_tail(b, k) && ib == k->blocks - 1 ? k->tail : k->all;
+}
+
 /* The summands of a weight are not zero only where it is not, so that each term fits its pairs. */
 static void pack(const struct rivulet_board *b, const struct rvl_layer *l,
 		 const struct rvl_block *k, int8_t *out)
 {
-	struct rivulet_sparse s = rivulet_sparse_of(b, kept_of(l));
+	uint32_t kept = kept_at(b, l, k->ib);
+	struct rivulet_sparse s = rivulet_sparse_of(b, kept);
 	int8_t dense[64 * 64] = { 0 };
 
+	if (!pays(b, kept)) {
+		rvl_dense_pack(b, l, k, out);
+		return;
+	}
 	rvl_dense_pack(b, l, k, dense);
 	for (int64_t m = 0; m < b->tm; m++) {
 		const int8_t *row = dense + m * b->tn;
@@ -144,19 +231,30 @@ static void pack(const struct rivulet_board *b, const struct rvl_layer *l,
 static void emit(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_ocgroup *g,
 		 const struct rvl_chunk *k, struct rivulet_insn_conv *conv)
 {
-	struct rivulet_decoded mode = { .c_mode = { .dn = kept_of(l) } };
+	uint32_t kept = kept_at(s->board, l, k->i0);
+	struct rivulet_decoded mode = { .c_mode = { .dn = kept } };
 
 	(void)g;
-	(void)k;
+	conv->mode = RIVULET_MODE_DENSE;
+	if (!pays(s->board, kept))
+		return;
 	rvl_emit_cfg(s, RIVULET_FORM_c_mode, &mode);
 	conv->mode = RIVULET_MODE_SPARSE;
 }
 
 static void describe(const struct rvl_layer *l, char *text, size_t size, uint32_t length)
 {
+	const struct kept *k = l ? kept_of(l) : NULL;
+
 	(void)length;
-	if (l)
-		snprintf(text, size, "sparse: at most %u weights of a block's row", kept_of(l));
+	if (!l)
+		return;
+	if (k->blocks > 1)
+		snprintf(text, size,
+			 "sparse: at most %u weights of a block's row, %u of the last block's",
+			 k->all, k->tail);
+	else
+		snprintf(text, size, "sparse: at most %u weights of a block's row", k->all);
 }
 
 const struct rvl_mode rvl_mode_sparse = {

@@ -58,11 +58,17 @@ static uint64_t chunk_bytes(const struct walk *w, const struct rvl_ocgroup *g,
 	return rvl_chunk_words(&w->nest, c, g->on) * RIVULET_WGT_WORD;
 }
 
+static int64_t block_bytes(const struct walk *w, int64_t ib)
+{
+	int64_t words = rvl_tap_words(&w->nest, 1);
+
+	return (w->nest.tail && ib == w->nest.tail ? w->nest.tail_words : words) * RIVULET_WGT_WORD;
+}
+
 static void pack_chunk(const struct walk *w, const struct rvl_ocgroup *g, const struct rvl_chunk *c,
 		       uint8_t *out)
 {
 	int64_t pieces = w->nest.lane_words ? 1 : c->kh * c->kw;
-	int64_t bytes = rvl_chunk_words(&w->nest, c, 1) / c->in / pieces * RIVULET_WGT_WORD;
 
 	for (int64_t o = 0; o < g->on; o++) {
 		for (int64_t i = 0; i < c->in; i++) {
@@ -74,7 +80,7 @@ static void pack_chunk(const struct walk *w, const struct rvl_ocgroup *g, const 
 						       .term = c->term };
 
 				w->l->mode->pack(w->b, w->l, &k, (int8_t *)out);
-				out += bytes;
+				out += block_bytes(w, k.ib);
 			}
 		}
 	}

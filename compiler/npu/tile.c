@@ -128,15 +128,30 @@ int64_t rvl_chunks(const struct rvl_layer *l, const struct rvl_nest *nest,
 	return n;
 }
 
-/* WGT words of @taps taps of one output block and input block. */
-static int64_t tap_words(const struct rvl_nest *nest, int64_t taps)
+int64_t rvl_tap_words(const struct rvl_nest *nest, int64_t taps)
 {
 	return nest->lane_words ? nest->lane_words : taps * nest->block_words;
 }
 
+static bool has_tail(const struct rvl_nest *nest, const struct rvl_chunk *c)
+{
+	return nest->tail && c->i0 + c->in > nest->tail;
+}
+
+int64_t rvl_chunk_run(const struct rvl_nest *nest, const struct rvl_chunk *c, int64_t at)
+{
+	int64_t end = has_tail(nest, c) ? nest->tail - c->i0 : c->in;
+
+	return at < end ? end - at : c->in - at;
+}
+
 int64_t rvl_chunk_words(const struct rvl_nest *nest, const struct rvl_chunk *c, int64_t on)
 {
-	return on * c->in * tap_words(nest, c->kh * c->kw);
+	int64_t taps = c->kh * c->kw, words = c->in * rvl_tap_words(nest, taps);
+
+	if (has_tail(nest, c))
+		words -= (nest->block_words - nest->tail_words) * taps;
+	return on * words;
 }
 
 int64_t rvl_row_pitch(const struct rivulet_board *b, const struct rvl_nest *nest, int64_t cols)
@@ -243,16 +258,25 @@ static int64_t input_cycles(const struct budget *u, const struct rvl_tiling *t, 
 	return move_cycles(u->b, &l->in, in_rows(l, t, ch), in_cols(l, t, cw), u->icb);
 }
 
-/* Of @blocks pairs of an output and an input block, all taps. */
-static int64_t weight_cycles(const struct budget *u, int64_t blocks)
+/* WGT words of all weights. */
+static int64_t weight_words(const struct budget *u)
 {
-	int64_t words = tap_words(&u->nest, u->nest.kh * u->nest.kw);
+	int64_t taps = u->nest.kh * u->nest.kw, words = u->icb_sum * rvl_tap_words(&u->nest, taps);
 
-	return rivulet_port_cycles(u->b, 1, blocks * words * RIVULET_WGT_WORD, true);
+	if (u->nest.tail)
+		words -= u->ocb * (u->nest.block_words - u->nest.tail_words) * taps;
+	return words * u->l->p.terms;
 }
+
+static int64_t weight_cycles(const struct budget *u)
+{
+	return rivulet_port_cycles(u->b, 1, weight_words(u) * RIVULET_WGT_WORD, true);
+}
+
 
 struct load {
 	int64_t tiles, groups, parts, steps; /* steps: chunks of one tile and group */
+	int64_t convs;			     /* CONV instructions of these */
 	int64_t in_once, wgt_once;	     /* cycles: all input of a tile; all weights */
 	int64_t in_loads, wgt_loads;	     /* times that this is moved */
 };
@@ -284,8 +308,9 @@ static struct load loads_of(const struct budget *u, const struct rvl_tiling *t, 
 	d.tiles = l->in.v.n * rvl_div_up(u->oh, t->th) * rvl_div_up(u->ow, t->tw);
 	d.parts = pieces * rvl_div_up(u->icb, t->ig);
 	d.steps = d.parts * l->p.terms;
+	d.convs = d.steps + (u->nest.tail ? pieces * l->p.terms : 0);
 	d.in_once = l->from ? 0 : input_cycles(u, t, ch, cw) * pieces;
-	d.wgt_once = weight_cycles(u, u->icb_sum * l->p.terms);
+	d.wgt_once = weight_cycles(u);
 	count_loads(t, &d);
 	return d;
 }
@@ -321,7 +346,7 @@ static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, c
 		window = l->e.pwin.kh * l->e.pwin.kw;
 	}
 	e.array = l->mode->array(u->b, l, before * taps * u->icb_sum * l->p.terms) +
-		  d->tiles * d->groups * d->steps * RIVULET_CONV_FILL;
+		  d->tiles * d->groups * d->convs * RIVULET_CONV_FILL;
 	if (l->mode->part)
 		e.array += (d->steps - 1) * l->mode->part(u->b, l, before * u->ocb);
 	result = rivulet_alu_result(u->b, u->b->tm, window, l->e.pool > RIVULET_POOL_MAX, l->e.bin);
@@ -385,6 +410,14 @@ static bool good_enough(const struct search *s)
 	return s->found && s->best.cost * 100 <= s->bound * LAYER_SEARCH_GOOD;
 }
 
+/* WGT words of a chunk's weights for one output block; those of a sparse tail may take more. */
+static int64_t slot_blocks(const struct rvl_nest *nest, const struct rvl_tiling *t)
+{
+	int64_t taps = t->ph * t->pw, words = t->ig * rvl_tap_words(nest, taps);
+
+	return words + rvl_max(0, nest->tail_words - nest->block_words) * taps * !!nest->tail;
+}
+
 static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 {
 	const struct rvl_layer *l = u->l;
@@ -394,7 +427,7 @@ static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 	t->in_words = l->from ? 0 :
 				in_rows(l, t, ch) * blocks *
 					rvl_row_pitch(u->b, &u->nest, in_cols(l, t, cw));
-	t->wgt_words = t->og * t->ig * tap_words(&u->nest, t->ph * t->pw);
+	t->wgt_words = t->og * slot_blocks(&u->nest, t);
 	t->prm_words = t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
 	t->acc_words = ch * cw * t->og;
 	t->out_words = t->th * t->tw * t->og * u->ratio;
@@ -629,7 +662,7 @@ int64_t rvl_resident_words(const struct rivulet_board *b, const struct rvl_layer
 		return rvl_epilogue_words(l);
 	u = whole_layer(b, l);
 
-	return u.icb_sum * l->p.terms * tap_words(&u.nest, u.nest.kh * u.nest.kw) +
+	return weight_words(&u) +
 	       u.ocb * rvl_div_up(b->tm * 8, RIVULET_WGT_WORD) + rvl_epilogue_words(l);
 }
 
@@ -672,7 +705,7 @@ static uint64_t lower_bound(const struct budget *u)
 	int64_t in = move_cycles(u->b, &l->in, l->in.v.h, l->in.v.w,
 				 rvl_div_up(l->in.v.c, u->b->tn));
 	int64_t out = result_cycles(u, u->oh, u->ow);
-	int64_t port = weight_cycles(u, u->icb_sum * l->p.terms) +
+	int64_t port = weight_cycles(u) +
 		       l->in.v.n * ((l->from ? 0 : in) + out);
 
 	return rvl_max(work, port) + port / TRAFFIC_WEIGHT;

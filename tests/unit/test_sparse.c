@@ -154,6 +154,37 @@ START_TEST(fullest_row_decides)
 }
 END_TEST
 
+/*
+ * The last block of the input channels has passes of its own, although all weights of the layer
+ * are not zero: 24 channels are a dense block of 16 and half a block. The last block keeps 11 pairs where
+ * each patch of 3 x 3 x 3 is gathered; they take more bytes than the dense block.
+ */
+START_TEST(tail_has_fewer_passes)
+{
+	static const struct {
+		int64_t channels, kernel;
+		uint32_t passes; /* of all blocks and taps */
+	} cases[] = { { 24, 1, 6 },  { 24, 3, 54 }, { 36, 1, 9 },
+		      { 44, 1, 11 }, { 3, 3, 7 },   { 16, 1, 4 } };
+
+	load_board(&board, "zu3eg-64");
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct qg_conv c = plain_conv(64, cases[i].kernel);
+		struct rivulet_explain e;
+		struct qg q;
+
+		qg_output(&q, qg_conv(&q, "conv", open_image(&q, i, cases[i].channels, 28, 28),
+				      &c));
+		check(&q, &board, NULL, &e);
+		ck_assert_int_eq(is_sparse(&e), cases[i].channels != 16);
+		ck_assert_uint_eq(row_of(&e, "conv")->array_macs,
+				  UINT64_C(28) * 28 * 64 * board.dn * cases[i].passes);
+		rivulet_explain_free(&e);
+		rvl_graph_free(q.g);
+	}
+}
+END_TEST
+
 /* A diagonal block has one weight in each row, which is the fastest without tap lanes. */
 START_TEST(depthwise_is_sparse)
 {
@@ -213,6 +244,7 @@ int main(void)
 	tcase_add_loop_test(t, random_layers_equal_the_interpreter, 0, BOARDS);
 	tcase_add_loop_test(t, one_model_for_all_boards, 0, BOARDS);
 	tcase_add_test(t, fullest_row_decides);
+	tcase_add_test(t, tail_has_fewer_passes);
 	tcase_add_loop_test(t, depthwise_is_sparse, 0, BOARDS);
 	tcase_add_test(t, device_without_the_engine_refuses_the_program);
 	return run_suite(s);
