@@ -12,6 +12,7 @@
 #include "isa.h"
 #include "qmath.h"
 #include "ref.h"
+#include "sizes.h"
 
 /* Bytes of an image, and of the channels of a window. The reference kernel does larger ones. */
 #define MAX_IMAGE ((int64_t)1 << 28)
@@ -292,11 +293,6 @@ static void depthwise_row(void *arg, uint32_t oy)
 
 /* ---- all ---- */
 
-static int64_t aligned(int64_t n)
-{
-	return (n + 63) / 64 * 64;
-}
-
 /* Bytes between pixels where the micro-kernels read or write them. */
 static int64_t pixel_step(const struct rvl_pitch *p, int64_t channels)
 {
@@ -306,12 +302,12 @@ static int64_t pixel_step(const struct rvl_pitch *p, int64_t channels)
 /* Scratch for the image, and for the results, in the order of the micro-kernels; 0: none. */
 static int64_t ordered_bytes(const struct rvl_conv_geom *g)
 {
-	return is_ordered(&g->xp, g->c) ? 0 : aligned(g->h * g->w * g->c);
+	return is_ordered(&g->xp, g->c) ? 0 : rvl_round_up(g->h * g->w * g->c, 64);
 }
 
 static int64_t result_bytes(const struct rvl_conv_geom *g)
 {
-	return is_ordered(&g->yp, g->m) ? 0 : aligned(g->oh * g->ow * g->m);
+	return is_ordered(&g->yp, g->m) ? 0 : rvl_round_up(g->oh * g->ow * g->m, 64);
 }
 
 static int run_fast(const struct rvl_kernel *k, const void *const *in, void *const *out,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sizes.h"
 #include "window.h"
 
 #define MOST INT32_MAX	/* of an image, and a kernel's side, stride, dilation and padding */
@@ -246,17 +247,12 @@ static int64_t steps_to(int64_t v, int64_t step)
 	return v <= 0 ? 0 : (v - 1) / step + 1;
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 void rvl_window_taps(const struct rvl_window_axis *a, int64_t o, int64_t *first, int64_t *past)
 {
 	int64_t at = o * a->stride - a->pad[0];
 
 	*first = steps_to(-at, a->dilation);
-	*past = smaller(a->k, steps_to(a->n - at, a->dilation));
+	*past = rvl_least(a->k, steps_to(a->n - at, a->dilation));
 	if (*first > *past)
 		*first = *past;
 }
@@ -265,7 +261,7 @@ int64_t rvl_window_padded(const struct rvl_window_axis *a, int64_t o)
 {
 	int64_t at = o * a->stride - a->pad[0];
 
-	return smaller(a->k, steps_to(a->n + a->pad[1] - at, a->dilation));
+	return rvl_least(a->k, steps_to(a->n + a->pad[1] - at, a->dilation));
 }
 
 /* ---- loop ---- */
@@ -320,7 +316,7 @@ static void gather(const struct walk *k, struct rvl_window_tap t, int64_t i)
 	const struct rvl_window_axis *a = &k->w->axis[k->w->rank - 1];
 	int64_t x0 = k->row->pos[k->w->rank - 1], x1 = x0 + k->row->n;
 	int64_t off = i * a->dilation - a->pad[0];
-	int64_t lo = steps_to(-off, a->stride), hi = smaller(steps_to(a->n - off, a->stride), x1);
+	int64_t lo = steps_to(-off, a->stride), hi = rvl_least(steps_to(a->n - off, a->stride), x1);
 
 	lo = lo < x0 ? x0 : lo;
 	t.index += i;
@@ -389,7 +385,7 @@ static void run_rows(void *arg, int64_t first, int64_t past)
 		}
 		for (int64_t x = 0; x < width; x += row.n) {
 			row.pos[w->rank - 1] = x;
-			row.n = smaller(width - x, RVL_WINDOW_ROW);
+			row.n = rvl_least(width - x, RVL_WINDOW_ROW);
 			run_row(w, r->work, &row);
 			row.at += row.n;
 		}

@@ -10,22 +10,13 @@
 
 #include "internal.h"
 #include "isa.h"
+#include "sizes.h"
 
 #define STRIP_FLOATS (12 << 10)	/* of copied input rows of a depthwise convolution */
 #define MAX_ITEMS 16		/* parts into which a depthwise convolution is divided */
 #define MAX_ROWS (32 << 10)	/* floats under one row of results; longer rows are divided */
 #define LEAST_COLS 64		/* results of a divided row */
 #define MAX_TAPS 1024		/* of a depthwise convolution */
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* ---- gathering ---- */
 
@@ -116,8 +107,8 @@ static void inside(const struct rvl_window_axis *a, int64_t x0, int64_t n, int64
 	*past = n;
 	if (x0 >= 0 && x0 + (n - 1) * a->stride < a->n)
 		return;
-	*past = x0 < a->n ? least(ceil_div(a->n - x0, a->stride), n) : 0;
-	*lead = x0 < 0 ? least(ceil_div(-x0, a->stride), *past) : 0;
+	*past = x0 < a->n ? rvl_least(rvl_ceil_div(a->n - x0, a->stride), n) : 0;
+	*lead = x0 < 0 ? rvl_least(rvl_ceil_div(-x0, a->stride), *past) : 0;
 }
 
 /* A tap of which the elements [k0, k1) of the kernels have channels [c0, c1). */
@@ -139,7 +130,7 @@ static void find_channels(const struct piece *p, struct tap *t)
 static struct tap first_tap(const struct piece *p)
 {
 	const struct rvl_window *w = &p->v->w;
-	struct tap t = { .index = p->k0 % p->v->taps, .left = least(p->v->taps, p->k1 - p->k0) };
+	struct tap t = { .index = p->k0 % p->v->taps, .left = rvl_least(p->v->taps, p->k1 - p->k0) };
 
 	for (int64_t i = w->rank - 1, at = t.index; i >= 0; i--) {
 		t.at[i] = at % w->axis[i].k;
@@ -278,8 +269,8 @@ static void gather_flat(const struct flat *f)
 		uint32_t mask[RVL_F32_NR], bits = valid_at(f, t.at, &shift);
 
 		shift += f->first;
-		lead = shift < 0 ? least(-shift, p->n) : 0;
-		past = least(v->in - shift, p->n);
+		lead = shift < 0 ? rvl_least(-shift, p->n) : 0;
+		past = rvl_least(v->in - shift, p->n);
 		past = past < lead ? lead : past;
 		for (int64_t i = 0; i < p->n; i++)
 			mask[i] = bits >> i & 1 ? 0xffffffffu : 0;
@@ -312,7 +303,7 @@ static void gather(const struct rvl_f32_source *s, int64_t at, int64_t first, in
 	}
 	for (int64_t i = 0; i < n; i += p->n) {
 		position(&v->w, first + i, p->pos);
-		p->n = least(v->w.axis[last].out - p->pos[last], n - i);
+		p->n = rvl_least(v->w.axis[last].out - p->pos[last], n - i);
 		p->dst = dst + i;
 		gather_piece(p);
 	}
@@ -413,7 +404,7 @@ static int64_t shared_segments(const struct rvl_window_axis *x)
 		a = b;
 		b = rest;
 	}
-	return least(x->stride / a, x->k);
+	return rvl_least(x->stride / a, x->k);
 }
 
 /* Divides a copied row under @cols results into segments. Returns its floats. */
@@ -432,12 +423,12 @@ static void divide_rows(const struct rvl_window_axis *y, int64_t row, struct str
 {
 	int64_t rows = (STRIP_FLOATS / row - (y->k - 1) * y->dilation - 1) / y->stride + 1;
 
-	rows = rows < 1 ? 1 : least(rows, y->out);
+	rows = rows < 1 ? 1 : rvl_least(rows, y->out);
 	s->copied = rows_under(y, rows);
 	s->rows_apart = y->k * rows < s->copied;
 	if (s->rows_apart) {
 		rows = STRIP_FLOATS / (row * y->k);
-		rows = rows < 1 ? 1 : least(rows, y->out);
+		rows = rows < 1 ? 1 : rvl_least(rows, y->out);
 		s->copied = rows;
 	}
 	s->rows = rows;
@@ -448,7 +439,7 @@ static int64_t most_floats(const struct rvl_f32_conv *v)
 {
 	const struct rvl_window_axis *x = axis_x(v), y = axis_y(v);
 	struct strip s;
-	int64_t n = y.k * divide_row(x, least(x->out, LEAST_COLS), &s);
+	int64_t n = y.k * divide_row(x, rvl_least(x->out, LEAST_COLS), &s);
 
 	return (n > MAX_ROWS ? n : MAX_ROWS) + 2 * RVL_F32_VL;
 }
@@ -460,13 +451,13 @@ static struct strip strip_of(const struct rvl_f32_conv *v)
 	int64_t row = divide_row(x, x->out, &s);
 
 	while (s.cols > LEAST_COLS && y.k * row > MAX_ROWS)
-		row = divide_row(x, ceil_div(s.cols, 2), &s);
+		row = divide_row(x, rvl_ceil_div(s.cols, 2), &s);
 	divide_rows(&y, row, &s);
 	s.floats = (s.rows_apart ? y.k : 1) * s.copied * row;
-	s.floats = ceil_div(s.floats, RVL_F32_VL) * RVL_F32_VL + RVL_F32_VL;
-	s.down = ceil_div(y.out, s.rows);
-	s.across = ceil_div(x->out, s.cols);
-	s.items = least(v->images * v->group * v->m_group * s.down * s.across, MAX_ITEMS);
+	s.floats = rvl_ceil_div(s.floats, RVL_F32_VL) * RVL_F32_VL + RVL_F32_VL;
+	s.down = rvl_ceil_div(y.out, s.rows);
+	s.across = rvl_ceil_div(x->out, s.cols);
+	s.items = rvl_least(v->images * v->group * v->m_group * s.down * s.across, MAX_ITEMS);
 	return s;
 }
 
@@ -550,7 +541,7 @@ static void run_strip(const struct depthwise *d, int64_t i, float *mem)
 	struct rvl_f32_taps_call c = {
 		.p = p, .p_row = step * s->segments * s->part,
 		.w = v->weights + m * v->taps, .taps = v->taps,
-		.n = least(s->cols, width - ox), .rows = least(s->rows, axis_y(v).out - oy),
+		.n = rvl_least(s->cols, width - ox), .rows = rvl_least(s->rows, axis_y(v).out - oy),
 		.bias = v->bias ? v->bias[m] : 0, .lo = v->lo, .hi = v->hi,
 		.y = v->y + plane * v->out + oy * width + ox, .y_row = width,
 	};

@@ -10,6 +10,7 @@
 
 #include "internal.h"
 #include "isa.h"
+#include "sizes.h"
 
 /* Floats of a product, which stays in the second-level cache, unless one channel has more. */
 #define CHUNK_FLOATS ((int64_t)160 << 10)
@@ -30,21 +31,6 @@ static struct rvl_f32_job job_of(const struct rvl_f32_conv *v, int64_t channels)
 		.k = v->c_group, .a = { .k_step = rows, .step = 1 }, .b = { .k_step = v->in, .step = 1 },
 		.scale = 1, .added_scale = 1, .lo = -INFINITY, .hi = INFINITY, .y_row = v->in,
 	};
-}
-
-static int64_t rounded(int64_t floats)
-{
-	return (floats + 15) / 16 * 16;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return a < 0 ? 0 : (a + b - 1) / b;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
 }
 
 /* The row of the image that the outer axes of tap @tap add to the row of a plane at @pos; -1: none. */
@@ -73,8 +59,8 @@ static struct added added_by(const struct rvl_window_axis *a, int64_t tap)
 {
 	struct added r = { .from = tap * a->dilation - a->pad[0] };
 
-	r.first = ceil_div(-r.from, a->stride);
-	r.past = least(ceil_div(a->out - r.from, a->stride), a->n);
+	r.first = r.from < 0 ? rvl_ceil_div(-r.from, a->stride) : 0;
+	r.past = r.from < a->out ? rvl_least(rvl_ceil_div(a->out - r.from, a->stride), a->n) : 0;
 	return r;
 }
 
@@ -98,7 +84,7 @@ static void add_pair(const struct added *r0, const struct added *r1, const float
 		     float *y)
 {
 	int64_t first = r0->first > r1->first ? r0->first : r1->first, i = first;
-	int64_t past = least(r0->past, r1->past);
+	int64_t past = rvl_least(r0->past, r1->past);
 
 	for (; i + 4 <= past; i += 4) {
 		quad a = *(const quad *)(x0 + i), b = *(const quad *)(x1 + i);
@@ -107,8 +93,8 @@ static void add_pair(const struct added *r0, const struct added *r1, const float
 		*(quad *)to += __builtin_shufflevector(a, b, 0, 4, 1, 5);
 		*(quad *)(to + 4) += __builtin_shufflevector(a, b, 2, 6, 3, 7);
 	}
-	add_row(2, r0, r0->first, least(first, r0->past), x0, y);
-	add_row(2, r1, r1->first, least(first, r1->past), x1, y);
+	add_row(2, r0, r0->first, rvl_least(first, r0->past), x0, y);
+	add_row(2, r1, r1->first, rvl_least(first, r1->past), x1, y);
 	add_row(2, r0, i, r0->past, x0, y);
 	add_row(2, r1, i, r1->past, x1, y);
 }
@@ -184,7 +170,7 @@ static int64_t channels_of(const struct rvl_f32_conv *v)
 {
 	int64_t one = v->taps * v->in, n = one ? CHUNK_FLOATS / one : v->m_group;
 
-	return n < 1 ? 1 : least(n, v->m_group);
+	return n < 1 ? 1 : rvl_least(n, v->m_group);
 }
 
 /* Where the weights of chunk @first of group @g begin, and where they are packed. */
@@ -195,7 +181,7 @@ static int64_t weights_at(const struct rvl_f32_conv *v, int64_t g, int64_t first
 
 static int64_t packed_at(const struct rvl_f32_conv *v, int64_t g, int64_t first)
 {
-	int64_t step = channels_of(v), chunks = (v->m_group + step - 1) / step;
+	int64_t step = channels_of(v), chunks = rvl_ceil_div(v->m_group, step);
 
 	return (g * chunks + first / step) *
 	       rvl_f32_packed(step * v->taps, v->c_group, rvl_f32_kernels()->mr);
@@ -215,7 +201,7 @@ static void pack_panels(void *arg, int64_t first, int64_t past)
 	int64_t at = first * j.f->nr;
 
 	j.b.data = m->x;
-	rvl_f32_pack(&j.b, at, least(past * j.f->nr, m->v->in) - at, j.k, j.f->nr, m->panels + at * j.k);
+	rvl_f32_pack(&j.b, at, rvl_least(past * j.f->nr, m->v->in) - at, j.k, j.f->nr, m->panels + at * j.k);
 }
 
 static int64_t image_floats(const struct rvl_f32_conv *v)
@@ -228,7 +214,7 @@ static void run_chunk(const struct rvl_f32_conv *v, int64_t image, int64_t g, in
 		      float *scratch, const struct rvl_pool *pool)
 {
 	int64_t floats = n * v->taps * v->in, group = image * v->group + g;
-	float *product = scratch + rounded(image_floats(v));
+	float *product = scratch + rvl_round_up(image_floats(v), 16);
 	struct rvl_f32_job j = job_of(v, n);
 	struct chunk c = {
 		.v = v, .product = product, .y = v->y + (group * v->m_group + first) * v->out,
@@ -241,7 +227,7 @@ static void run_chunk(const struct rvl_f32_conv *v, int64_t image, int64_t g, in
 		j.a.packed = v->packed + packed_at(v, g, first);
 	j.b.packed = scratch;
 	j.y = product;
-	rvl_f32_run(&j, product + rounded(floats), pool);
+	rvl_f32_run(&j, product + rvl_round_up(floats, 16), pool);
 	rvl_parallel_range(pool, n, 1, sum_planes, &c);
 }
 
@@ -263,7 +249,7 @@ void rvl_f32_pack_conv_transpose(const struct rvl_f32_conv *v, float *dst)
 	j.a.data = v->weights;
 	for (int64_t g = 0; g < v->group; g++)
 		for (int64_t m = 0; m < v->m_group; m += step)
-			rvl_f32_pack(&j.a, weights_at(v, g, m), least(step, v->m_group - m) * v->taps, j.k,
+			rvl_f32_pack(&j.a, weights_at(v, g, m), rvl_least(step, v->m_group - m) * v->taps, j.k,
 				     j.f->mr, dst + packed_at(v, g, m));
 }
 
@@ -276,8 +262,9 @@ int64_t rvl_f32_conv_transpose_scratch(const struct rvl_f32_conv *v)
 	if (__builtin_mul_overflow(v->taps, v->in, &one) ||
 	    __builtin_mul_overflow(one, v->m_group, &all) || one > RVL_MAX_SCRATCH)
 		return INT64_MAX;
-	floats = least(all, one > CHUNK_FLOATS ? one : CHUNK_FLOATS);
-	return (rounded(image_floats(v)) + rounded(floats)) * (int64_t)sizeof(float) + rvl_f32_scratch(&j);
+	floats = rvl_least(all, one > CHUNK_FLOATS ? one : CHUNK_FLOATS);
+	floats = rvl_round_up(image_floats(v), 16) + rvl_round_up(floats, 16);
+	return floats * (int64_t)sizeof(float) + rvl_f32_scratch(&j);
 }
 
 void rvl_f32_conv_transpose_run(const struct rvl_f32_conv *v, float *scratch,
@@ -290,9 +277,9 @@ void rvl_f32_conv_transpose_run(const struct rvl_f32_conv *v, float *scratch,
 	for (int64_t i = 0; i < v->images * v->group; i++) {
 		struct image m = { .v = v, .x = v->x + i * v->c_group * v->in, .panels = scratch };
 
-		rvl_parallel_range(pool, ceil_div(v->in, rvl_f32_kernels()->nr), 4, pack_panels, &m);
+		rvl_parallel_range(pool, rvl_ceil_div(v->in, rvl_f32_kernels()->nr), 4, pack_panels, &m);
 		for (int64_t c = 0; c < v->m_group; c += step)
-			run_chunk(v, i / v->group, i % v->group, c, least(step, v->m_group - c), scratch,
+			run_chunk(v, i / v->group, i % v->group, c, rvl_least(step, v->m_group - c), scratch,
 				  pool);
 	}
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "sizes.h"
 
 #define BLOCK 384	/* most products that are summed before the sum is added to the result */
 #define CHUNK_COLS 224	/* most columns and rows of a chunk */
@@ -20,21 +21,11 @@
 #define IN_PLACE_ROWS 4	/* most rows that do not pack b */
 #define PACK_COST 8	/* of an element that is packed, in products */
 
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
 /* ---- packing ---- */
 
 int64_t rvl_f32_packed(int64_t n, int64_t k, int width)
 {
-	return ceil_div(n, width) * width * k;
+	return rvl_ceil_div(n, width) * width * k;
 }
 
 /* Four floats of any alignment. */
@@ -117,7 +108,7 @@ void rvl_f32_pack(const struct rvl_f32_source *s, int64_t at, int64_t n, int64_t
 		  float *dst)
 {
 	for (int64_t i = 0; i < n; i += width, dst += k * width)
-		fill(s, at, i, least(width, n - i), 0, k, width, dst);
+		fill(s, at, i, rvl_least(width, n - i), 0, k, width, dst);
 }
 
 /* ---- division ---- */
@@ -136,20 +127,15 @@ static bool is_in_place(const struct rvl_f32_job *j)
 	return !j->b.packed && !j->b.fill && j->b.step == 1 && j->m <= IN_PLACE_ROWS;
 }
 
-static int64_t aligned(int64_t floats)
-{
-	return ceil_div(floats, 16) * 16;
-}
-
 /* Rows and columns of the largest chunk. */
 static int64_t chunk_rows(const struct rvl_f32_job *j, const struct split *s)
 {
-	return least(ceil_div(s->row_panels, s->row_chunks) * j->f->mr, j->m);
+	return rvl_least(rvl_ceil_div(s->row_panels, s->row_chunks) * j->f->mr, j->m);
 }
 
 static int64_t chunk_cols(const struct rvl_f32_job *j, const struct split *s)
 {
-	return least(ceil_div(s->col_panels, s->col_chunks) * j->f->nr, j->n);
+	return rvl_least(rvl_ceil_div(s->col_panels, s->col_chunks) * j->f->nr, j->n);
 }
 
 /* An estimate of the time of the thread with most work. */
@@ -161,25 +147,25 @@ static int64_t busiest(const struct rvl_f32_job *j, const struct split *s, int64
 		packed += rows;
 	if (!j->b.packed && !is_in_place(j))
 		packed += cols;
-	return ceil_div(s->chunks, threads) * (rows * cols + PACK_COST * packed);
+	return rvl_ceil_div(s->chunks, threads) * (rows * cols + PACK_COST * packed);
 }
 
 /* Divides the rows into one more chunk at a time, and the columns as far as each thread has two. */
 static void divide(const struct rvl_f32_job *j, int64_t threads, struct split *s)
 {
-	int64_t wanted = least(2 * threads, MAX_ITEMS), best = INT64_MAX;
+	int64_t wanted = rvl_least(2 * threads, MAX_ITEMS), best = INT64_MAX;
 	int64_t most_rows = s->row_panels / LEAST_PANELS, least_cols = s->col_chunks;
 	struct split t = *s;
 
 	for (;; t.row_chunks++) {
-		int64_t cols = ceil_div(wanted, j->batches * t.row_chunks), time;
+		int64_t cols = rvl_ceil_div(wanted, j->batches * t.row_chunks), time;
 
-		t.col_chunks = least(cols > least_cols ? cols : least_cols, s->col_panels);
+		t.col_chunks = rvl_least(cols > least_cols ? cols : least_cols, s->col_panels);
 		t.chunks = j->batches * t.row_chunks * t.col_chunks;
 		time = busiest(j, &t, threads);
 		if (time < best)
 			*s = t;
-		best = least(time, best);
+		best = rvl_least(time, best);
 		if (cols <= least_cols || t.row_chunks >= most_rows)
 			return;
 	}
@@ -190,22 +176,22 @@ static struct split split_of(const struct rvl_f32_job *j, int64_t threads)
 	const struct rvl_f32_kernels *f = j->f;
 	int64_t rows = j->a.packed ? PACKED_ROWS : CHUNK_ROWS;
 	struct split s = {
-		.row_panels = ceil_div(j->m, f->mr), .col_panels = ceil_div(j->n, f->nr),
-		.block = ceil_div(j->k, ceil_div(j->k ? j->k : 1, BLOCK)),
+		.row_panels = rvl_ceil_div(j->m, f->mr), .col_panels = rvl_ceil_div(j->n, f->nr),
+		.block = rvl_ceil_div(j->k, rvl_ceil_div(j->k ? j->k : 1, BLOCK)),
 	};
 
-	s.row_chunks = ceil_div(s.row_panels, rows / f->mr);
-	s.col_chunks = ceil_div(s.col_panels, CHUNK_COLS / f->nr);
+	s.row_chunks = rvl_ceil_div(s.row_panels, rows / f->mr);
+	s.col_chunks = rvl_ceil_div(s.col_panels, CHUNK_COLS / f->nr);
 	s.chunks = j->batches * s.row_chunks * s.col_chunks;
 	if (threads > 1)
 		divide(j, threads, &s);
 	if (!j->a.packed)
-		s.a_floats = aligned(s.block * ceil_div(s.row_panels, s.row_chunks) * f->mr);
+		s.a_floats = rvl_round_up(s.block * rvl_ceil_div(s.row_panels, s.row_chunks) * f->mr, 16);
 	if (is_in_place(j))
-		s.b_floats = aligned(s.block * f->nr);
+		s.b_floats = rvl_round_up(s.block * f->nr, 16);
 	else if (!j->b.packed)
-		s.b_floats = aligned(s.block * ceil_div(s.col_panels, s.col_chunks) * f->nr);
-	s.items = least(s.chunks, MAX_ITEMS);
+		s.b_floats = rvl_round_up(s.block * rvl_ceil_div(s.col_panels, s.col_chunks) * f->nr, 16);
+	s.items = rvl_least(s.chunks, MAX_ITEMS);
 	return s;
 }
 
@@ -230,17 +216,17 @@ static bool is_empty(const struct rvl_f32_job *j)
 int64_t rvl_f32_scratch(const struct rvl_f32_job *j)
 {
 	const struct rvl_f32_kernels *f = j->f;
-	int64_t block = least(j->k, BLOCK), cols = ceil_div(j->n, f->nr), rows, items, floats = 0;
+	int64_t block = rvl_least(j->k, BLOCK), cols = rvl_ceil_div(j->n, f->nr), rows, items, floats = 0;
 
 	if (is_empty(j))
 		return 0;
 	/* Smaller dimensions may let a batch be merged. */
-	rows = j->batches * ceil_div(j->m, f->mr);
-	items = rows >= MAX_ITEMS || cols >= MAX_ITEMS ? MAX_ITEMS : least(rows * cols, MAX_ITEMS);
+	rows = j->batches * rvl_ceil_div(j->m, f->mr);
+	items = rows >= MAX_ITEMS || cols >= MAX_ITEMS ? MAX_ITEMS : rvl_least(rows * cols, MAX_ITEMS);
 	if (!j->a.packed)
-		floats += aligned(block * least(CHUNK_ROWS, rows * f->mr));
+		floats += rvl_round_up(block * rvl_least(CHUNK_ROWS, rows * f->mr), 16);
 	if (!j->b.packed)
-		floats += aligned(block * least(CHUNK_COLS, cols * f->nr));
+		floats += rvl_round_up(block * rvl_least(CHUNK_COLS, cols * f->nr), 16);
 	return items * floats * (int64_t)sizeof(float);
 }
 
@@ -306,8 +292,8 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 		.a = c->a + i * c->a_panel, .b = c->b + k * c->b_panel,
 		.b_row = c->b_row, .k = c->kc, .scale = j->scale,
 		.y = j->y + c->at.y + row * j->y_row + col, .y_row = j->y_row,
-		.rows = (int)least(f->mr, c->row + c->rows - row),
-		.cols = (int)least(f->nr, c->col + c->cols - col),
+		.rows = (int)rvl_least(f->mr, c->row + c->rows - row),
+		.cols = (int)rvl_least(f->nr, c->col + c->cols - col),
 		.lo = last ? j->lo : -INFINITY, .hi = last ? j->hi : INFINITY,
 	};
 
@@ -344,7 +330,7 @@ static const float *panels(const struct rvl_f32_source *s, int64_t at, int64_t f
 	}
 	*panel = c->kc * width;
 	for (int64_t i = 0; i < n; i += width)
-		fill(s, at, first + i, least(width, n - i), c->k, c->kc, width,
+		fill(s, at, first + i, rvl_least(width, n - i), c->k, c->kc, width,
 		     mem + i / width * *panel);
 	return mem;
 }
@@ -385,7 +371,7 @@ static void part(int64_t panels, int64_t i, int64_t n, int width, int64_t size, 
 		 int64_t *count)
 {
 	*first = i * panels / n * width;
-	*count = least((i + 1) * panels / n * width, size) - *first;
+	*count = rvl_least((i + 1) * panels / n * width, size) - *first;
 }
 
 static void chunk(const struct run *r, int64_t i, float *mem)
@@ -399,7 +385,7 @@ static void chunk(const struct run *r, int64_t i, float *mem)
 	part(s->col_panels, i % s->col_chunks, s->col_chunks, j->f->nr, j->n, &c.col, &c.cols);
 	j->locate(j->ctx, i / s->col_chunks, &c.at);
 	do {
-		c.kc = least(s->block, j->k - c.k);
+		c.kc = rvl_least(s->block, j->k - c.k);
 		block(r, &c, mem);
 		c.k += c.kc;
 	} while (c.k < j->k);

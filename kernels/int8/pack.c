@@ -5,6 +5,7 @@
 #include "int8/product.h"
 #include "isa.h"
 #include "qmath.h"
+#include "sizes.h"
 
 struct rvl_i8_post rvl_i8_post(int32_t lo, int32_t hi, int32_t zp, bool u8)
 {
@@ -15,11 +16,6 @@ struct rvl_i8_post rvl_i8_post(int32_t lo, int32_t hi, int32_t zp, bool u8)
 		.zp = zp - shift, .least = lo - shift, .most = hi - shift,
 		.flip = u8 ? 0x80 : 0,
 	};
-}
-
-static int64_t round_up(int64_t n, int64_t step)
-{
-	return (n + step - 1) / step * step;
 }
 
 #define SIDE 32	/* columns that are looked at side by side */
@@ -205,7 +201,7 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 	m->widens = copies_rows(m->f, s);
 	m->gathers = s->scattered || !s->kc || s->kc % m->f->kr;
 	m->taps = m->gathers ? 1 : m->planes * s->taps;
-	m->kc = m->gathers ? round_up(m->planes * s->taps * s->kc, m->f->kr) : s->kc;
+	m->kc = m->gathers ? rvl_round_up(m->planes * s->taps * s->kc, m->f->kr) : s->kc;
 	if (!m->kc)	/* a sum of nothing still reads a step of zeros */
 		m->kc = m->f->kr;
 	m->blocks = (s->n + m->f->nr - 1) / m->f->nr;
@@ -221,7 +217,7 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 /* The narrower tile, unless the wide one computes few channels that do not exist. */
 static const struct rvl_i8_dw *choose_dw(const struct rvl_i8_kernels *f, int64_t channels)
 {
-	int64_t wide = round_up(channels, f->dw[0].nr);
+	int64_t wide = rvl_round_up(channels, f->dw[0].nr);
 
 	return !f->dw[1].run || (wide - channels) * 8 <= wide ? &f->dw[0] : &f->dw[1];
 }
@@ -258,9 +254,9 @@ struct rvl_i8_mat *rvl_i8_pack_dw(struct rvl_kernel *k, const struct rvl_i8_sour
 		return NULL;
 	m->dw = choose_dw(m->f, s->n);
 	nr = m->dw->nr;
-	m->taps = round_up(m->planes * s->taps, m->dw->kr);
+	m->taps = rvl_round_up(m->planes * s->taps, m->dw->kr);
 	*fits = m->taps <= RVL_I8_DW_TAPS;
-	columns = round_up(s->n, nr);
+	columns = rvl_round_up(s->n, nr);
 	if (!*fits || allocate(k, m, columns * m->taps, columns))
 		return NULL;
 	for (int64_t at = 0; at < columns; at++) {

@@ -4,6 +4,7 @@
  * The result does not depend on the division, because every output is computed by one call.
  */
 #include "int8/product.h"
+#include "sizes.h"
 
 #define MAX_ITEMS 16	/* parts into which the work is divided */
 #define FEW_TILES 4	/* parts of columns where each part copies all rows */
@@ -28,21 +29,6 @@ struct split {
 	bool by_columns;
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
-static int64_t lines(int64_t bytes)
-{
-	return ceil_div(bytes, 64) * 64;
-}
-
 static int64_t weight_bytes(const struct rvl_i8_mat *m)
 {
 	return m->taps * m->kc * m->f->nr * rvl_i8_weight_size(m);	/* of a block of columns */
@@ -50,7 +36,7 @@ static int64_t weight_bytes(const struct rvl_i8_mat *m)
 
 static int64_t pointer_bytes(const struct rvl_i8_mat *m, int64_t taps)
 {
-	return lines(taps * m->f->mr * (int64_t)sizeof(void *));
+	return rvl_round_up(taps * m->f->mr * (int64_t)sizeof(void *), 64);
 }
 
 /*
@@ -59,12 +45,12 @@ static int64_t pointer_bytes(const struct rvl_i8_mat *m, int64_t taps)
  */
 static int64_t tiles_ahead(const struct rvl_i8_mat *m, const struct split *s, int64_t parts)
 {
-	int64_t memory = least(m->widens ? WIDE_MEMORY : TILE_MEMORY, AHEAD_MEMORY / parts);
-	int64_t most = least(s->by_columns ? s->tiles : ceil_div(s->tiles, parts), MAX_TILES);
+	int64_t memory = rvl_least(m->widens ? WIDE_MEMORY : TILE_MEMORY, AHEAD_MEMORY / parts);
+	int64_t most = rvl_least(s->by_columns ? s->tiles : rvl_ceil_div(s->tiles, parts), MAX_TILES);
 
 	if (m->blocks * weight_bytes(m) <= CACHED_WEIGHTS || s->tile_bytes > memory)
 		return 1;
-	return least(memory / s->tile_bytes, most);
+	return rvl_least(memory / s->tile_bytes, most);
 }
 
 /* Rows are spread evenly over the tiles, in pairs. */
@@ -73,25 +59,25 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows)
 	struct split s = { 0 };
 	int64_t parts;
 
-	s.step = ceil_div(ceil_div(rows, ceil_div(rows, m->f->mr)), 2) * 2;
-	s.step = least(s.step, least(m->f->mr, rows));
-	s.tiles = ceil_div(rows, s.step);
+	s.step = rvl_ceil_div(rvl_ceil_div(rows, rvl_ceil_div(rows, m->f->mr)), 2) * 2;
+	s.step = rvl_least(s.step, rvl_least(m->f->mr, rows));
+	s.tiles = rvl_ceil_div(rows, s.step);
 	s.taps = m->taps;
 	s.kc = m->kc;
 	s.row_bytes = m->gathers ? m->kc : 0;
 	if (m->widens) {
-		s.narrow_bytes = lines(m->gathers ? s.step * m->kc : pointer_bytes(m, m->taps));
+		s.narrow_bytes = rvl_round_up(m->gathers ? s.step * m->kc : pointer_bytes(m, m->taps), 64);
 		s.taps = 1;
 		s.kc = m->taps * m->kc;
 		s.row_bytes = s.kc * (int64_t)sizeof(int16_t);
 	}
-	s.tile_bytes = pointer_bytes(m, s.taps) + lines(s.step * s.row_bytes);
+	s.tile_bytes = pointer_bytes(m, s.taps) + rvl_round_up(s.step * s.row_bytes, 64);
 	s.by_columns = m->blocks > 1 && s.tiles < (s.row_bytes ? FEW_TILES : 2 * MAX_ITEMS);
-	parts = least(s.by_columns ? m->blocks : s.tiles,
+	parts = rvl_least(s.by_columns ? m->blocks : s.tiles,
 		      s.row_bytes && s.by_columns ? FEW_TILES : MAX_ITEMS);
 	s.ahead = tiles_ahead(m, &s, parts);
 	s.part_bytes = s.ahead * s.tile_bytes + s.narrow_bytes;
-	s.items = least(parts, MEMORY / s.part_bytes);
+	s.items = rvl_least(parts, MEMORY / s.part_bytes);
 	s.items = s.items < 1 ? 1 : s.items;
 	return s;
 }
@@ -125,7 +111,7 @@ static void complete(const struct rvl_i8_mat *m, const uint8_t **p, int rows)
 
 static int rows_of(const struct run *r, int64_t tile)
 {
-	return (int)least(r->s.step, r->j->rows - tile * r->s.step);
+	return (int)rvl_least(r->s.step, r->j->rows - tile * r->s.step);
 }
 
 static void widen_tile(const struct rvl_i8_mat *m, const uint8_t *narrow, int rows, int16_t *dst)
@@ -176,7 +162,7 @@ static void compute(const struct run *r, int64_t group, int64_t block, int64_t t
 		.w = (const uint8_t *)m->w + at * weight_bytes(m), .bias = m->bias + at * nr,
 		.scale = m->scale + at * nr, .y_stride = j->y_stride,
 		.y = j->y + tile * r->s.step * j->y_stride + group * m->n + block * nr,
-		.rows = rows_of(r, tile), .cols = (int)least(nr, m->n - block * nr),
+		.rows = rows_of(r, tile), .cols = (int)rvl_least(nr, m->n - block * nr),
 		.x_u8 = m->x_u8, .widened = m->widens, .wide = m->wide, .post = &m->post,
 	};
 
@@ -191,7 +177,7 @@ static void part(const struct run *r, uint8_t *mem, int64_t t0, int64_t t1, int6
 
 	for (int64_t group = 0; group < r->j->m->groups; group++) {
 		for (int64_t t = t0; t < t1; t += s->ahead) {
-			int64_t past = least(t + s->ahead, t1);
+			int64_t past = rvl_least(t + s->ahead, t1);
 
 			for (int64_t i = t; i < past; i++)
 				prepare(r, group, i, mem + (i - t) * s->tile_bytes, narrow);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "rivulet_op.h"
+#include "sizes.h"
 
 struct axis {
 	int64_t in, out;
@@ -473,11 +474,6 @@ static int64_t most_taps(const struct rvl_call *c)
 	return most;
 }
 
-static int64_t aligned(int64_t bytes)
-{
-	return (bytes + 63) / 64 * 64;
-}
-
 /* Bytes of an element between two passes. */
 static int64_t element_size(const struct rvl_call *c)
 {
@@ -489,7 +485,7 @@ static int64_t element_size(const struct rvl_call *c)
 /* Bytes of the two buffers, of which a pass reads one and writes the other. */
 static int64_t buffer_bytes(const struct rvl_call *c)
 {
-	return 2 * aligned(most_elements(c) * element_size(c));
+	return 2 * rvl_round_up(most_elements(c) * element_size(c), 64);
 }
 
 static struct table table_at(void *memory, int64_t most)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rivulet_op.h"
+#include "sizes.h"
 
 /* ---- sorting ---- */
 
@@ -21,11 +22,6 @@ static void merge(const int64_t *x, int64_t *y, int64_t lo, int64_t mid, int64_t
 		y[i] = b == hi || (a < mid && !before(ctx, x[b], x[a])) ? x[a++] : x[b++];
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Sorts @n numbers, stable. @spare has room for as many. */
 static void sort(int64_t *list, int64_t *spare, int64_t n, before_fn before, const void *ctx)
 {
@@ -35,7 +31,7 @@ static void sort(int64_t *list, int64_t *spare, int64_t n, before_fn before, con
 		int64_t *done = y;
 
 		for (int64_t lo = 0; lo < n; lo += 2 * run)
-			merge(x, y, lo, least(lo + run, n), least(lo + 2 * run, n), before, ctx);
+			merge(x, y, lo, rvl_least(lo + run, n), rvl_least(lo + 2 * run, n), before, ctx);
 		y = x;
 		x = done;
 	}
@@ -151,7 +147,7 @@ static int infer_compress(struct rvl_call *c)
 		return rc;
 	if (c->in[1].shape.rank != 1)
 		return rvl_op_fail(c, "its input 1 has %d dimensions, not 1", c->in[1].shape.rank);
-	y = selected_shape(c, &a, least(a.n, c->in[1].shape.dim[0]));
+	y = selected_shape(c, &a, rvl_least(a.n, c->in[1].shape.dim[0]));
 	c->bounded = true;
 	rvl_set_out(c, 0, c->in[0].type, &y);
 	return 0;
