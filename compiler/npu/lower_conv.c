@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define MAX_TERMS 3
+#define MAX_PADDING 16384 /* C_KERNEL has the first tap's place in 16 bits with a sign */
 
 /* The int8 summands of a weight in [-255, 255]: each takes as much as fits. */
 static uint32_t terms_of(int lo, int hi)
@@ -151,6 +152,11 @@ struct rvl_layer *rvl_build_conv(struct rvl_graph *g, const struct rvl_node *n, 
 
 	if (!l)
 		return NULL;
+	for (int i = 0; i < 4; i++)
+		if (a->pad[i] > MAX_PADDING) {
+			*why = "its padding is larger than 16384 pixels";
+			return NULL;
+		}
 	cpg = n->in[1]->shape.dim[1];
 	l->p.win = (struct rvl_window){
 		n->in[1]->shape.dim[2], n->in[1]->shape.dim[3], a->stride[0], a->stride[1],

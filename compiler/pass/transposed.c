@@ -20,11 +20,13 @@
 
 #define MOST_STRIDE 4	 /* phases: its square */
 #define MOST_TAPS 255	 /* of the kernel along an axis, and of padding */
+#define MOST_ZEROS 2	 /* taps that a phase has beside the kernel's, along an axis */
 #define OPSET 13	 /* whose Concat, DepthToSpace and Slice are used, if the model's is older */
 
 /* The convolution of one phase along one axis. */
 struct taps {
 	int64_t first;		/* of the kernel */
+	int64_t own;		/* taps that are the kernel's */
 	int64_t n;		/* of the convolution, with taps of zeros at its ends */
 	int64_t last;		/* tap of the convolution with the first one of the kernel; the others are before it */
 	int64_t before, behind; /* padding */
@@ -94,7 +96,7 @@ static bool attributes_fit(struct transposed *t)
 static struct taps taps_of(const struct transposed *t, uint32_t axis, int64_t p)
 {
 	int64_t in = t->n->in[0]->shape.dim[2 + axis], kernel = t->n->in[1]->shape.dim[2 + axis];
-	int64_t s = t->stride, pad, shift, own;
+	int64_t s = t->stride, pad, shift;
 	struct rvl_call c;
 	struct taps k;
 
@@ -102,8 +104,8 @@ static struct taps taps_of(const struct transposed *t, uint32_t axis, int64_t p)
 	pad = attr_at(&c, "pads", axis, 0);
 	shift = (p + pad) / s;
 	k.first = (p + pad) % s;
-	own = k.first < kernel ? rvl_div_up(kernel - k.first, s) : 0;
-	k.before = rvl_max(own - 1 - shift, 0);
+	k.own = k.first < kernel ? rvl_div_up(kernel - k.first, s) : 0;
+	k.before = rvl_max(k.own - 1 - shift, 0);
 	k.last = k.before + shift;
 	k.n = k.last + 1;
 	k.behind = t->size[axis] - 1 - k.before + k.last - (in - 1);
@@ -121,7 +123,7 @@ static bool phases_fit(struct transposed *t)
 		for (int64_t p = 0; p < t->stride; p++) {
 			struct taps k = taps_of(t, i, p);
 
-			if (k.n > MOST_TAPS || k.before > MOST_TAPS || k.behind > MOST_TAPS)
+			if (k.n > k.own + MOST_ZEROS || k.before > MOST_TAPS || k.behind > MOST_TAPS)
 				return false;
 		}
 	}
@@ -159,7 +161,7 @@ static const char *lack(struct transposed *t)
 	if (!attributes_fit(t))
 		return "only transposed convolutions with equal strides up to 4, explicit pads and no dilation";
 	if (!phases_fit(t))
-		return "its kernel or its padding is larger than 255";
+		return "its padding takes away whole pixels of the operand";
 	return weights_fit(t) ? NULL :
 		"its weights are not constant bytes with one scale, or with one for each output";
 }

@@ -147,6 +147,8 @@ static const struct model left[] = {
 	{ "float: its input 'r' is not quantised",
 	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
 	  WEIGHTS("20,16,2,2") "Sin x -> r; ConvTranspose r wf -> y;" OUTPUT, 13, 0 },
+	{ "its padding is larger than 16384 pixels",
+	  INPUT WEIGHTS("7,20,3") "Conv x wf -> y pads=[20000,0];" OUTPUT, 13, 0 },
 	{ "the NPU interpolates by whole factors up to 4",
 	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
 	  "const f f32 4 1 1 2 2; Resize x _ f -> y mode='linear';" OUTPUT, 13, 0 },
