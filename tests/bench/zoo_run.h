@@ -85,7 +85,7 @@ static inline void take_rows(const struct rivulet_explain *e, struct run *r)
 		}
 		r->convs += conv;
 		r->cpu_convs += conv && cpu;
-		r->macs += row->macs;
+		r->macs += cpu ? 0 : row->macs;
 	}
 }
 
