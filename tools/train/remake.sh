@@ -23,12 +23,11 @@ $python $t/dequantise.py models/resnet.onnx -o models/cnn-0.onnx
 last=models/cnn-0.onnx
 for s in 37.5 50 62.5 68.75 75 80; do
 	build/rivulet prune $last --sparsity $s -o build/models/pruned.onnx
-	last=build/models/refit-$s.onnx
+	last=build/models/cnn-$s.onnx
 	$python $t/finetune.py build/models/pruned.onnx --dense models/cnn-0.onnx --steps 0 -o $last
-	case $s in 50 | 75 | 80)
-		$python $t/finetune.py $last --dense models/cnn-0.onnx --refit 0 --steps 400 --rate 0.02 \
-			-o models/cnn-$s.onnx ;;
-	esac
+done
+for s in 50 75 80; do
+	cp build/models/cnn-$s.onnx models/
 done
 for m in lenet resnet; do
 	$python $t/record.py models/$m.onnx -o models/$m.expected
