@@ -126,13 +126,15 @@ static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t 
 static int check_types(const struct rvl_kernel_desc *d, char *why)
 {
 	bool bits = rvl_op_traits(d->op) & RVL_TRAIT_BITS;
+	bool wide = d->op == RVL_OP_DEQUANTIZE || d->op == RVL_OP_Q_RESCALE;
 
 	if (d->op == RVL_OP_IDENTITY || d->op == RVL_OP_REORDER)
 		return 0;
 	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
 		enum rvl_type t = i < d->n_in ? d->in[i].type : d->out[i - d->n_in].type;
 
-		if (t > RVL_TYPE_BOOL && !(bits && (t == RVL_TYPE_U64 || t == RVL_TYPE_S16)))
+		if (t > RVL_TYPE_BOOL && !(bits && t == RVL_TYPE_U64) &&
+		    !((bits || wide) && t == RVL_TYPE_S16))
 			return rvl_why(why, "its kernel does not take %s", rvl_type_name(t));
 	}
 	return 0;

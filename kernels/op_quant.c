@@ -166,10 +166,18 @@ static int32_t int_at(const void *p, int64_t i, enum rvl_type t)
 {
 	if (!p)
 		return 0;
+	if (t == RVL_TYPE_S16)
+		return ((const int16_t *)p)[i];
 	return t == RVL_TYPE_S32 ? ((const int32_t *)p)[i] : rvl_ld8(p, i, t == RVL_TYPE_U8);
 }
 
 static void dequantize_ints(const int32_t *x, int64_t n, float scale, int32_t zp, float *y)
+{
+	for (int64_t i = 0; i < n; i++)
+		y[i] = rvl_dequantize(x[i], scale, zp);
+}
+
+static void dequantize_shorts(const int16_t *x, int64_t n, float scale, int32_t zp, float *y)
 {
 	for (int64_t i = 0; i < n; i++)
 		y[i] = rvl_dequantize(x[i], scale, zp);
@@ -190,6 +198,8 @@ static void dequantize_span(const struct spans *s, int64_t first, int64_t n, int
 		m = same_channel(&s->c, first + i, n - i);
 		if (t == RVL_TYPE_S32)
 			dequantize_ints((const int32_t *)s->in[0] + x + i, m, scale, zp, to + i);
+		else if (t == RVL_TYPE_S16)
+			dequantize_shorts((const int16_t *)s->in[0] + x + i, m, scale, zp, to + i);
 		else if (t == RVL_TYPE_U8)
 			s->convert->dequantize_u8(bytes + i, m, scale, zp, to + i);
 		else
@@ -217,7 +227,7 @@ int rvl_setup_dequantize(struct rvl_kernel *k, bool reference, char *why)
 
 	k->reference = reference;
 	if (d->out[0].type != RVL_TYPE_F32 ||
-	    (t != RVL_TYPE_U8 && t != RVL_TYPE_S8 && t != RVL_TYPE_S32) ||
+	    (t != RVL_TYPE_U8 && t != RVL_TYPE_S8 && t != RVL_TYPE_S16 && t != RVL_TYPE_S32) ||
 	    (d->n_in > 2 && d->in[2].type != RVL_TYPE_NONE && d->in[2].type != t) ||
 	    !rvl_shape_equal(&d->in[0].shape, &d->out[0].shape))
 		return rvl_why(why, "not a dequantisation to float");
@@ -241,6 +251,33 @@ static int run_rescale(const struct rvl_kernel *k, const void *const *in, void *
 	return 0;
 }
 
+/* An int16 has too many values for a table. */
+static void rescale_shorts(const struct spans *s, int64_t first, int64_t n, int64_t x, int64_t y)
+{
+	const struct rvl_kernel_arg *a = &s->k->d.in[0], *b = &s->k->d.out[0];
+	const int16_t *from = (const int16_t *)s->in[0] + x;
+	uint8_t *to = (uint8_t *)s->out + y;
+	bool u8 = b->type == RVL_TYPE_U8;
+	float xs = a->quant.scale[0], ys = b->quant.scale[0];
+	int32_t xz = a->quant.zp[0], yz = b->quant.zp[0];
+	int32_t lo = rvl_clamp(s->k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8));
+	int32_t hi = rvl_clamp(s->k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
+
+	(void)first;
+	for (int64_t i = 0; i < n; i++)
+		to[i] = (uint8_t)rvl_quantize(rvl_dequantize(from[i], xs, xz), ys, yz, lo, hi);
+}
+
+static int run_rescale_shorts(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			      void *scratch, const struct rvl_pool *pool)
+{
+	struct spans s = { .k = k, .in = in, .out = out[0], .span = rescale_shorts };
+
+	(void)scratch;
+	run_spans(&s, pool);
+	return 0;
+}
+
 /* One byte in, one byte out: Q(DQ(x)) clamped, as a table. */
 int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why)
 {
@@ -248,13 +285,18 @@ int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why)
 	bool u8 = y->type == RVL_TYPE_U8;
 	int32_t lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8));
 	int32_t hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8));
+	bool wide = x->type == RVL_TYPE_S16 && x->quant.n == 1;
 
 	(void)reference;
-	if (!rvl_is_bytes(x) || !rvl_is_bytes(y) || rvl_shape_count(&x->shape) !=
+	if (!(rvl_is_bytes(x) || wide) || !rvl_is_bytes(y) || rvl_shape_count(&x->shape) !=
 	    rvl_shape_count(&y->shape))
 		return rvl_why(why, "operands are not quantised to 8 bits per tensor");
 	if (rvl_in_nhwc(&k->d) && !rvl_shape_equal(&x->shape, &y->shape))
 		return rvl_why(why, "input and output are not the same image");
+	if (wide) {
+		k->run = run_rescale_shorts;
+		return 0;
+	}
 	k->lut = rvl_kernel_mem(k, 256, 1);
 	if (!k->lut)
 		return -ENOMEM;

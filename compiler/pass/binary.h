@@ -69,4 +69,11 @@ int rvl_binary_floats(struct rvl_graph *g, struct rvl_node *n, uint32_t i, const
 /** The constant floats of input @i of a BinaryConv, or NULL. */
 const float *rvl_binary_input(const struct rvl_node *n, uint32_t i);
 
+/** Whether @t is the operand of a BinarySign or the shortcut of a BinaryConv. */
+bool rvl_binary_reads(const struct rvl_node *n, const struct rvl_tensor *t);
+/** That operand becomes the quantised tensor @q. */
+int rvl_binary_read(struct rvl_graph *g, struct rvl_node *n, struct rvl_tensor *q, struct rvl_err *err);
+/** The image that a BinaryConv makes becomes the quantised tensor @q. */
+int rvl_binary_make(struct rvl_graph *g, struct rvl_node *n, struct rvl_tensor *q, struct rvl_err *err);
+
 #endif

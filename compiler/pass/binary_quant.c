@@ -22,16 +22,22 @@ static bool bytes_of(struct rvl_graph *g, const struct rvl_tensor *t, struct rvl
 			      dq->attr.axis, s) && s->n == 1 && rvl_quant_fits(s);
 }
 
-/* The least byte whose value, as DequantizeLinear computes it, reaches @threshold. */
-static int32_t least_byte(const struct rvl_qsource *s, float threshold)
+/* The least integer of the type whose value, as DequantizeLinear computes it, reaches @threshold. */
+static int32_t least_integer(const struct rvl_qsource *s, float threshold)
 {
-	bool u8 = s->t->type == RVL_TYPE_U8;
-	int32_t lo = rvl_qmin(u8), hi = rvl_qmax(u8);
+	bool u8 = s->t->type == RVL_TYPE_U8, wide = s->t->type == RVL_TYPE_S16;
+	int32_t first = wide ? -32768 : rvl_qmin(u8), last = wide ? 32767 : rvl_qmax(u8);
+	int32_t lo = first - 1, hi = last + 1;
 
-	for (int32_t q = lo; q <= hi; q++)
-		if ((float)(q - s->zp[0]) * s->scale[0] >= threshold)
-			return q == lo ? INT32_MIN : q;
-	return INT32_MAX;
+	while (hi - lo > 1) {
+		int32_t middle = lo + (hi - lo) / 2;
+
+		if (rvl_dequantize(middle, s->scale[0], s->zp[0]) >= threshold)
+			hi = middle;
+		else
+			lo = middle;
+	}
+	return hi > last ? INT32_MAX : hi == first ? INT32_MIN : hi;
 }
 
 /* The float thresholds of input @i as those of bytes. */
@@ -48,7 +54,7 @@ static int set_thresholds(struct rvl_graph *g, struct rvl_node *n, uint32_t i,
 	if (!v)
 		return rvl_fail(err, -ENOMEM, "no memory for thresholds");
 	for (int64_t c = 0; c < count; c++)
-		v[c] = least_byte(s, t[c]);
+		v[c] = least_integer(s, t[c]);
 	rc = rvl_tensor_const(g, NULL, RVL_TYPE_S32, shape, v, &made, err);
 	return rc ? rc : rvl_node_set_in(g, n, i, made, err);
 }
@@ -113,4 +119,34 @@ int rvl_binary_quantise(struct rvl_graph *g, struct rvl_node *n, struct rvl_err 
 	if (n->op == RVL_OP_B_SIGN)
 		return quantise_sign(g, n, err);
 	return n->op == RVL_OP_B_CONV ? quantise_layer(g, n, err) : 0;
+}
+
+static struct rvl_qsource source_of(struct rvl_tensor *q)
+{
+	return (struct rvl_qsource) {
+		.t = q, .n = 1, .scale = q->quant.scale, .zp = (int32_t *)(uintptr_t)q->quant.zp,
+	};
+}
+
+bool rvl_binary_reads(const struct rvl_node *n, const struct rvl_tensor *t)
+{
+	return (n->op == RVL_OP_B_SIGN && n->in[0] == t) ||
+	       (n->op == RVL_OP_B_CONV && n->n_in > RVL_B_SHORTCUT && n->in[RVL_B_SHORTCUT] == t);
+}
+
+int rvl_binary_read(struct rvl_graph *g, struct rvl_node *n, struct rvl_tensor *q, struct rvl_err *err)
+{
+	struct rvl_qsource s = source_of(q);
+	bool sign = n->op == RVL_OP_B_SIGN;
+	int rc = sign ? set_thresholds(g, n, 1, &s, err) : 0;
+
+	return rc ? rc : rvl_node_set_in(g, n, sign ? 0 : RVL_B_SHORTCUT, q, err);
+}
+
+int rvl_binary_make(struct rvl_graph *g, struct rvl_node *n, struct rvl_tensor *q, struct rvl_err *err)
+{
+	struct rvl_qsource s = source_of(q);
+
+	rvl_node_set_out(n, 0, q);
+	return n->n_out > 1 ? set_thresholds(g, n, RVL_B_THRESHOLD, &s, err) : 0;
 }

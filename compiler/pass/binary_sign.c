@@ -481,11 +481,10 @@ static int thresholds(struct rvl_graph *g, const struct decision *d, struct chai
 	return rc;
 }
 
-/* Channels that fall with their operand, beside others that rise, cannot be padded by 1. */
 int rvl_binary_signs(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_signs *s,
 		     const char **why, struct rvl_err *err)
 {
-	struct decision d;
+	struct decision d = { .x = NULL };
 	struct chain c = { .n = 0 };
 	int rc;
 

@@ -93,7 +93,8 @@ static int push_down(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *er
 	pads = !moves && rvl_op_pads(n, &value);
 	dq = moves || pads ? n->in[0]->producer : NULL;
 	if (!dq || dq->op != RVL_OP_DEQUANTIZE ||
-	    dq->in[0]->type == RVL_TYPE_S32 || !moved_axis(dq, n, &axis) ||
+	    (dq->in[0]->type != RVL_TYPE_U8 && dq->in[0]->type != RVL_TYPE_S8) ||
+	    !moved_axis(dq, n, &axis) ||
 	    (pads && !has_byte(value, dq)))
 		return 0;
 	rc = pads ? pad_with_byte(g, n, value, dq, dq->in[0]->type, err) : drop_value(g, n, err);
@@ -155,7 +156,7 @@ static bool from_bytes(const struct rvl_tensor *t, int joins)
 	if (!t || !n)
 		return t && t->data && t->type == RVL_TYPE_F32;
 	if (n->op == RVL_OP_DEQUANTIZE)
-		return n->in[0]->type != RVL_TYPE_S32;
+		return n->in[0]->type == RVL_TYPE_U8 || n->in[0]->type == RVL_TYPE_S8;
 	if (!joins || !rvl_op_joins(n) || !rvl_only_user(t))
 		return false;
 	for (uint32_t i = 0; i < n->n_in; i++)
@@ -218,7 +219,8 @@ static bool same_bytes(const struct rvl_node *n)
 		const struct rvl_node *b = n->in[i] ? n->in[i]->producer : NULL;
 
 		if (!b || b->op != RVL_OP_DEQUANTIZE || !rvl_scale_is_constant(b) ||
-		    b->in[0]->type == RVL_TYPE_S32 || b->in[0]->type != a->in[0]->type ||
+		    (b->in[0]->type != RVL_TYPE_U8 && b->in[0]->type != RVL_TYPE_S8) ||
+		    b->in[0]->type != a->in[0]->type ||
 		    rvl_scale_of(b) != rvl_scale_of(a) || rvl_zero_of(b) != rvl_zero_of(a))
 			return false;
 	}

@@ -25,8 +25,8 @@ struct match {
 	struct rvl_err *err;
 };
 
-/* The bytes from which a DequantizeLinear makes a float tensor; false if none makes it. */
-static bool dequantised(struct rvl_graph *g, const struct rvl_tensor *t, struct rvl_qsource *s)
+/* The integers from which a DequantizeLinear makes a float tensor; false if none makes it. */
+static bool from_integers(struct rvl_graph *g, const struct rvl_tensor *t, struct rvl_qsource *s)
 {
 	const struct rvl_node *dq = t ? t->producer : NULL;
 
@@ -34,6 +34,12 @@ static bool dequantised(struct rvl_graph *g, const struct rvl_tensor *t, struct 
 		return false;
 	return rvl_qsource_of(g, dq->in[0], dq->in[1], dq->n_in > 2 ? dq->in[2] : NULL,
 			      dq->attr.axis, s) && rvl_quant_fits(s);
+}
+
+/* The same of bytes. */
+static bool dequantised(struct rvl_graph *g, const struct rvl_tensor *t, struct rvl_qsource *s)
+{
+	return from_integers(g, t, s) && s->t->type != RVL_TYPE_S16;
 }
 
 /*
@@ -488,7 +494,7 @@ static int fuse_pair(struct rvl_graph *g, struct rvl_node *q, struct rvl_err *er
 	struct match m = { .g = g, .n = q, .q = q, .lo = -INFINITY, .hi = INFINITY, .err = err };
 	int rc;
 
-	if (!dequantised(g, q->in[0], &m.a) || m.a.n != 1 ||
+	if (!from_integers(g, q->in[0], &m.a) || m.a.n != 1 ||
 	    !rvl_qsource_of(g, q->out[0], q->in[1], q->in[2], q->attr.axis, &m.y) ||
 	    m.y.n != 1 || !rvl_quant_fits(&m.y))
 		return 0;

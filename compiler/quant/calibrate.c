@@ -14,6 +14,7 @@
 #include "quant/measure.h"
 #include "quant/prepare.h"
 #include "quant/range.h"
+#include "quant/wide.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -119,6 +120,8 @@ static int try(struct calibration *c, double *db)
 
 	if (!rc)
 		rc = rvl_insert(copy, &c->chosen, c->params, c->corrected ? c->seen : NULL, c->err);
+	if (!rc && c->q->wide)
+		rc = rvl_widen(copy, c->seen, c->n_tensors, c->err);
 	if (!rc)
 		rc = rvl_optimise(copy, c->err);
 	if (!rc)
@@ -354,6 +357,8 @@ int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct 
 		rc = mix(&c);
 	if (!rc)
 		rc = rvl_insert(g, &c.chosen, c.params, c.corrected ? c.seen : NULL, err);
+	if (!rc && q->wide)
+		rc = rvl_widen(g, c.seen, c.n_tensors, err);
 	release(&c);
 	return rc;
 }

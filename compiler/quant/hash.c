@@ -17,7 +17,7 @@ static void add(uint8_t out[32], const void *data, size_t size)
 
 void rivulet_quantise_hash(const struct rivulet_quantise *q, uint8_t out[32])
 {
-	const uint32_t settings[] = { q->range, q->s8, q->correct, q->equalise };
+	const uint32_t settings[] = { q->range, q->s8, q->correct, q->equalise, q->wide };
 
 	memset(out, 0, 32);
 	if (!q->n_examples)

@@ -142,7 +142,7 @@ static int make_shortcut(struct rvl_kernel *k, struct rvl_b_post *p, float unit,
 	if (!s)
 		return input(d, RVL_B_SHORTCUT_SCALE) ? rvl_why(why, "a scale without a shortcut") : 0;
 	if (!rvl_shape_equal(&s->shape, &d->out[0].shape) ||
-	    !(is_integer_image(s) || (s->type == RVL_TYPE_F32 && p->y == RVL_TYPE_F32)))
+	    !(is_integer_image(s) || s->type == RVL_TYPE_F32))
 		return rvl_why(why, "the shortcut is no image of the size of the result");
 	if (input(d, RVL_B_SHORTCUT_SCALE) &&
 	    !rvl_b_is_vector(d, RVL_B_SHORTCUT_SCALE, RVL_TYPE_F32, k->g.m))

@@ -51,10 +51,10 @@ bool rvl_quantise_given(const struct rvl_quantise_args *a)
 /* Options of the quantiser without --calibrate would have no effect. */
 static int check_use(const struct rvl_quantise_args *a)
 {
-	if (a->path.n || !(a->range || a->correct || a->mixed || a->equalise || a->activations || a->percentile || a->keep_float.n))
+	if (a->path.n || !(a->range || a->correct || a->mixed || a->equalise || a->wide || a->activations || a->percentile || a->keep_float.n))
 		return 0;
 	return rvl_tool_fail(RVL_EXIT_USAGE, "--range, --percentile, --activations, --bias-correction, "
-			     "--equalise, --mixed and --keep-float need --calibrate");
+			     "--equalise, --wide-binary, --mixed and --keep-float need --calibrate");
 }
 
 static int parse_correct(const char *s, enum rivulet_correct *out)
@@ -100,6 +100,7 @@ int rvl_quantise_check(struct rvl_quantise_args *a, struct rivulet_quantise *q)
 	q->percentile = (double)a->percentile / 1e4;
 	q->s8 = a->activations && !strcmp(a->activations, "int8");
 	q->equalise = a->equalise;
+	q->wide = a->wide;
 	q->keep_float = a->keep_float.value;
 	q->n_keep_float = a->keep_float.n;
 	return rvl_picture_options_check(&a->picture);

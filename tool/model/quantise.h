@@ -21,7 +21,7 @@ struct rvl_quantise_args {
 	struct rvl_list path, keep_float;
 	struct rvl_picture_options picture;
 	const char *range, *activations, *correct, *mixed;
-	bool equalise;
+	bool equalise, wide;
 	uint64_t percentile; /* in 1/10000 % */
 	/* By rvl_quantise_fill(); rvl_quantise_clear(). */
 	struct rvl_examples examples;
@@ -46,6 +46,8 @@ int rvl_percentile_parse(void *member, const char *value);
 	  RVL_MEMBER(type, m.correct) },                                                           \
 	{ "equalise", 0, NULL, "first scale the channels between convolutions to equal ranges",    \
 	  RVL_MEMBER(type, m.equalise) },                                                          \
+	{ "wide-binary", 0, NULL, "images between binary layers int16, on the CPU",                \
+	  RVL_MEMBER(type, m.wide) },                                                              \
 	{ "mixed", 0, "DB", "keep the layers float that hurt most, until outputs have this SNR",   \
 	  RVL_MEMBER(type, m.mixed) },                                                             \
 	{ "keep-float", 0, "NODE", "a node that stays float; repeatable",                          \
