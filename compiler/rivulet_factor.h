@@ -22,8 +22,8 @@ struct rivulet_factor_row {
 struct rivulet_factor {
 	struct rivulet_factor_row *rows;
 	uint32_t n_rows;
-	uint32_t left_out; /* products of two computed operands, or of more weights than a graph may
-			      have */
+	uint32_t left_out; /* products without constant weights, or with batches of matrices as
+			      weights */
 };
 
 /**

@@ -13,7 +13,7 @@
  * product.
  *
  * No function allocates. Adds of a shape are counted as they are executed: an input whose code is 0
- * costs none, nor does the first one of a bucket. No kernel has more than RIVULET_IBTF_MOST inputs.
+ * costs none, nor does the first one of a bucket.
  */
 #ifndef RIVULET_IBTF_H
 #define RIVULET_IBTF_H
@@ -24,7 +24,6 @@
 
 #define RIVULET_IBTF_BITS   9  /* of a weight; a uint8 less its zero point needs 9 */
 #define RIVULET_IBTF_WIDEST 12 /* columns of a slice, and inputs of a group */
-#define RIVULET_IBTF_MOST   (1u << 24)
 
 /** struct rivulet_ibtf_shape - of the weights of one product */
 struct rivulet_ibtf_shape {

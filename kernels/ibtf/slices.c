@@ -185,8 +185,8 @@ static bool too_wide(uint32_t a, uint32_t n)
 }
 
 /*
- * Tries all slices that begin at column @c. The first column of each bucket's memory is counted
- * only where a slice that found all its buckets used could be better than the best one known.
+ * Tries all slices that begin at column @c. The different codes of a slice are counted only where
+ * it would improve the path if it used all its buckets.
  */
 static void extend(const struct rivulet_ibtf_shape *s, const int16_t *w, uint32_t c,
 		   const struct rvl_ibtf_scratch *r)
