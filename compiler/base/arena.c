@@ -44,13 +44,18 @@ void rvl_arena_free(struct rvl_arena *a)
 	free(a);
 }
 
+static bool is_large(size_t need)
+{
+	return need > ARENA_CHUNK / 4;
+}
+
 /*
  * A large request gets a chunk of its own behind the head, so that the rest of the head stays
  * usable.
  */
 static struct chunk *chunk_add(struct rvl_arena *a, size_t need)
 {
-	size_t size = need > ARENA_CHUNK / 4 ? need : ARENA_CHUNK;
+	size_t size = is_large(need) ? need : ARENA_CHUNK;
 	struct chunk *c;
 
 	if (size > a->limit - a->held)
@@ -94,6 +99,23 @@ void *rvl_arena_alloc(struct rvl_arena *a, size_t bytes)
 	p = (unsigned char *)(c + 1) + c->used;
 	c->used += need;
 	return memset(p, 0, need);
+}
+
+void rvl_arena_release(struct rvl_arena *a, const void *p, size_t bytes)
+{
+	if (!is_large(bytes))
+		return;
+	for (struct chunk **c = &a->head; *c; c = &(*c)->next) {
+		struct chunk *own = *c;
+
+		/* A chunk of the usual size may hold other pieces, too. */
+		if (p != own + 1 || own->size == ARENA_CHUNK)
+			continue;
+		*c = own->next;
+		a->held -= own->size;
+		free(own);
+		return;
+	}
 }
 
 bool rvl_arena_failed(const struct rvl_arena *a)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A region of memory that is freed as a whole. Everything that belongs to a graph is allocated from
+ * A region of memory that is freed as a whole, but for large pieces. Everything that belongs to a graph is allocated from
  * its arena. A pass may therefore drop a node or a tensor without freeing it, and one call frees
  * all memory of a failed load.
  */
@@ -30,6 +30,12 @@ void *rvl_arena_array(struct rvl_arena *a, size_t n, size_t size);
  * function at the end to distinguish the two.
  */
 bool rvl_arena_failed(const struct rvl_arena *a);
+
+/**
+ * Frees @bytes at @p, which rvl_arena_alloc() returned for so many, if they are many; otherwise they
+ * are freed with the arena.
+ */
+void rvl_arena_release(struct rvl_arena *a, const void *p, size_t bytes);
 
 /** Bytes that the arena holds, without its own bookkeeping. */
 size_t rvl_arena_held(const struct rvl_arena *a);
