@@ -341,7 +341,7 @@ static int try_product(struct search *s, struct rvl_node *n)
 		return rc;
 	binary_weights = rvl_binary_sizes(s->g, &l.w, &why);
 	if (!l.made->signs.x)
-		return keep(&l, l.made->why ? l.made->why : binary_weights && l.w.channels * l.w.kh * l.w.kw > 1 ?
+		return keep(&l, l.made->why ? l.made->why : binary_weights && l.w.both ?
 			    "not binary: its weights have two values, but its input is no sign" : NULL);
 	if (!binary_weights)
 		return keep(&l, why);

@@ -42,6 +42,7 @@ struct rvl_binary_weights {
 	const float *data;
 	int64_t at_m, at_c, at_tap;	/* elements between neighbours in @data */
 	float *size;			/* [m] */
+	bool both;			/* there are weights of either sign */
 };
 
 /** Whether the weights have two values in each channel; else *why, in the arena of @g. */

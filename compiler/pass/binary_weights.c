@@ -13,6 +13,8 @@ static float weight(const struct rvl_binary_weights *w, int64_t m, int64_t c, in
 /* A channel of zeros has the size 0; its bits have no meaning. */
 bool rvl_binary_sizes(struct rvl_graph *g, struct rvl_binary_weights *w, const char **why)
 {
+	bool below = false, above = false;
+
 	w->size = rvl_arena_array(g->arena, (size_t)w->m + 1, sizeof(*w->size));
 	for (int64_t m = 0; w->size && m < w->m; m++) {
 		w->size[m] = fabsf(weight(w, m, 0, 0));
@@ -20,6 +22,8 @@ bool rvl_binary_sizes(struct rvl_graph *g, struct rvl_binary_weights *w, const c
 			for (int64_t t = 0; t < w->kh * w->kw; t++) {
 				float v = fabsf(weight(w, m, c, t));
 
+				below |= weight(w, m, c, t) < 0;
+				above |= weight(w, m, c, t) > 0;
 				if (v == w->size[m] && isfinite(v))
 					continue;
 				*why = rvl_graph_printf(g, "not binary: weights of output channel %lld have the magnitudes %g and %g",
@@ -27,6 +31,7 @@ bool rvl_binary_sizes(struct rvl_graph *g, struct rvl_binary_weights *w, const c
 				return false;
 			}
 	}
+	w->both = below && above;
 	return w->size;
 }
 

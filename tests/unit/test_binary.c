@@ -285,6 +285,15 @@ START_TEST(others_stay)
 }
 END_TEST
 
+START_TEST(a_mean_is_no_binary_layer)
+{
+	load("const mean f32 4,8,3,3 0.125; Conv x mean -> y");
+	ck_assert(!rvl_optimise(g, &err));
+	ck_assert_ptr_null(first(RVL_OP_CONV)->note);
+	release();
+}
+END_TEST
+
 START_TEST(a_sign_of_zero_is_noted)
 {
 	load("Sign x -> s; Conv s w -> y");
@@ -345,6 +354,7 @@ int main(void)
 	tcase_add_loop_test(t, followers_are_folded, 0, COUNT(followers));
 	tcase_add_loop_test(t, others_stay, 0, COUNT(others));
 	tcase_add_test(t, a_sign_of_zero_is_noted);
+	tcase_add_test(t, a_mean_is_no_binary_layer);
 	tcase_add_test(t, images_are_quantised);
 	return run_suite(s);
 }
