@@ -337,6 +337,30 @@ static bool meets_modulo(const struct rvl_tview *a, const struct rvl_tview *b)
 	return g ? (a->origin - b->origin) % g == 0 : a->origin == b->origin;
 }
 
+/* From the first to the last element of the innermost axis. */
+static int64_t innermost_reach(const struct rvl_tview *v)
+{
+	return v->rank ? (v->dim[v->rank - 1] - 1) * v->pitch[v->rank - 1] : 0;
+}
+
+/* Modulo the common divisor of all pitches but the innermost ones, each view lies in one interval. */
+static bool meets_as_intervals(const struct rvl_tview *a, const struct rvl_tview *b)
+{
+	int64_t g = 0, ra, rb;
+
+	for (int d = 0; d < a->rank - 1; d++)
+		g = gcd(a->pitch[d], g);
+	for (int d = 0; d < b->rank - 1; d++)
+		g = gcd(b->pitch[d], g);
+	if (!g)
+		return true;
+	ra = a->origin % g;
+	rb = b->origin % g;
+	if (ra + innermost_reach(a) >= g || rb + innermost_reach(b) >= g)
+		return true; /* an interval passes a multiple of the divisor */
+	return ra <= rb + innermost_reach(b) && rb <= ra + innermost_reach(a);
+}
+
 /*
  * Two boxes of one row-major grid: the pitches of both, each dividing the next larger one, are the
  * weights of a number system in which the elements of a view are a box. They meet if they do along
@@ -389,5 +413,5 @@ bool rvl_tview_overlap(const struct rvl_tview *a, const struct rvl_tview *b)
 		x.rank--;
 	while (y.rank && !y.pitch[y.rank - 1])
 		y.rank--;
-	return meets_modulo(&x, &y) && meets_as_boxes(&x, &y);
+	return meets_modulo(&x, &y) && meets_as_intervals(&x, &y) && meets_as_boxes(&x, &y);
 }

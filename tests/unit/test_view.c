@@ -352,6 +352,23 @@ START_TEST(parts_of_an_axis)
 }
 END_TEST
 
+/*
+ * Proves that the bytes of different channels are disjoint where some pixels of one are read and all of
+ * the other, whose axes merge, are written; the same channel is not.
+ */
+START_TEST(bytes_of_channels)
+{
+	const struct rvl_tview part = { 3236, 3, { 172, 208, 4 }, { 9888, 32, 1 } };
+	struct rvl_tview all = { 28, 3, { 172, 309, 4 }, { 9888, 32, 1 } };
+
+	ck_assert(!rvl_tview_overlap(&part, &all) && !rvl_tview_overlap(&all, &part));
+	all.origin = 4;
+	ck_assert(rvl_tview_overlap(&part, &all) && rvl_tview_overlap(&all, &part));
+	all.origin = 7;
+	ck_assert(rvl_tview_overlap(&part, &all));
+}
+END_TEST
+
 /* Proves that a view of a view names the elements of the inner one that the outer one names. */
 START_TEST(views_of_views)
 {
@@ -431,6 +448,7 @@ int main(void)
 	tcase_add_test(t, extent);
 	tcase_add_test(t, overlaps);
 	tcase_add_test(t, parts_of_an_axis);
+	tcase_add_test(t, bytes_of_channels);
 	tcase_add_test(t, views_of_views);
 	tcase_add_test(t, shuffles);
 	tcase_add_test(t, refused);
