@@ -40,11 +40,15 @@ class Sign(torch.autograd.Function):
 
 
 def binary_weights(w):
-    """Signs of @w times the mean magnitude of their row; the gradient is that of clamp(w, -1, 1)."""
-    scale = w.detach().abs().mean((1, 2, 3), keepdim=True)
-    hard = signs(w.detach()) * scale
+    """Signs of @w times the mean magnitude of their row."""
+    w = w.detach()
+    return signs(w) * w.abs().mean((1, 2, 3), keepdim=True)
+
+
+def straight_through(w):
+    """binary_weights(), with the gradient of clamp(w, -1, 1). The sums round, so they are not exported."""
     soft = w.clamp(-1, 1)
-    return hard + soft - soft.detach()
+    return binary_weights(w) + soft - soft.detach()
 
 
 class Block(nn.Module):
@@ -65,7 +69,7 @@ class Block(nn.Module):
     def forward(self, x):
         if not self.binary:
             return nnf.relu(self.norm(self.conv(x)) + self.shortcut(x))
-        w = binary_weights(self.conv.weight)
+        w = straight_through(self.conv.weight)
         y = nnf.conv2d(Sign.apply(x), w, None, self.conv.stride, self.conv.padding)
         return self.norm(y) + self.shortcut(x)
 
@@ -118,7 +122,7 @@ class Graph(train.Graph):
         zero, one, minus_one = self.constants()
         positive = self.node("GreaterOrEqual", [x, zero], name + "_positive")
         sign = self.node("Where", [positive, one, minus_one], name + "_sign")
-        w = self.const(name + "_w", binary_weights(block.conv.weight).detach())
+        w = self.const(name + "_w", binary_weights(block.conv.weight))
         y = self.node("Conv", [sign, w], name, kernel_shape=[3, 3], pads=[1] * 4,
                       strides=list(block.conv.stride))
         n = block.norm
