@@ -17,7 +17,7 @@
 #define ALL_CASES 1
 #endif
 
-static inline int cases(int n)
+static inline int random_cases(int n)
 {
 	return ALL_CASES ? n : (n + 3) / 4;
 }

@@ -551,7 +551,7 @@ START_TEST(random_graphs)
 					 54336, 63104, 61184, 64704, 49280 };
 	uint64_t arenas = 0;
 
-	for (int i = 0; i < cases(30); i++) {
+	for (int i = 0; i < random_cases(30); i++) {
 		uint64_t seed = _i * 1000 + i;
 		struct pool p = { .moving = false };
 
@@ -568,7 +568,7 @@ END_TEST
  */
 START_TEST(random_views)
 {
-	for (int i = 0; i < cases(30); i++) {
+	for (int i = 0; i < random_cases(30); i++) {
 		uint64_t seed = 100000 + _i * 1000 + i;
 		struct pool p = { .moving = true };
 

@@ -327,7 +327,7 @@ static struct qg_conv any_conv(struct qg *q, const struct rvl_tensor *x)
 
 START_TEST(random_convolutions)
 {
-	for (int i = 0; i < cases(60); i++) {
+	for (int i = 0; i < random_cases(60); i++) {
 		struct rivulet_board b = board_of(_i);
 		struct io io = { 0 };
 		struct qg q;
@@ -356,7 +356,7 @@ END_TEST
  */
 START_TEST(random_boards)
 {
-	for (int i = 0; i < cases(60); i++) {
+	for (int i = 0; i < random_cases(60); i++) {
 		struct qg q, pick = { .seed = 31337 + _i * 100 + i };
 		struct rivulet_board b = board_of(0);
 		struct io io = { 0 };
@@ -528,7 +528,7 @@ static struct rvl_tensor *matmul(struct qg *q, struct rvl_tensor *x, int64_t n, 
  */
 START_TEST(classifier)
 {
-	for (int i = 0; i < cases(12); i++) {
+	for (int i = 0; i < random_cases(12); i++) {
 		struct rivulet_board b = board_of(_i);
 		struct qg_conv c = {
 			.m = i & 1 ? 16 : 6, .kh = 5, .kw = 5, .pad = { 2, 2, 2, 2 },
@@ -582,7 +582,7 @@ static struct rvl_tensor *rescale(struct qg *q, struct rvl_tensor *x)
 /* Pools and tables that are not fused into a convolution, and average pools that are. */
 START_TEST(pools_and_tables)
 {
-	for (int i = 0; i < cases(10); i++) {
+	for (int i = 0; i < random_cases(10); i++) {
 		struct rivulet_board b = board_of(_i);
 		struct qg_conv c = {
 			.m = 20, .wtype = RVL_TYPE_S8, .ytype = i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8,
@@ -620,7 +620,7 @@ START_TEST(averages_within_one)
 {
 	struct rivulet_compile_options opt = { .average_within_1 = true };
 
-	for (int i = 0; i < cases(12); i++) {
+	for (int i = 0; i < random_cases(12); i++) {
 		struct rivulet_board b = board_of(_i);
 		struct qg_conv c = {
 			.m = 9, .wtype = RVL_TYPE_S8, .ytype = any_type(&(struct qg){ .seed = i }),
@@ -834,7 +834,7 @@ START_TEST(random_cascades)
 	struct rivulet_board b = cascade_board(_i);
 	uint32_t cascades = 0;
 
-	for (int i = 0; i < cases(40); i++) {
+	for (int i = 0; i < random_cases(40); i++) {
 		struct outcome with, without;
 		struct io io = { 0 };
 		struct qg q;
@@ -870,7 +870,7 @@ START_TEST(trials_beyond_the_limit)
 {
 	struct rivulet_board b = cascade_board(_i);
 
-	for (int i = 0; i < cases(12); i++) {
+	for (int i = 0; i < random_cases(12); i++) {
 		struct rivulet_compile_options tight = { 0 };
 		struct outcome free, bounded;
 		struct io io = { 0 };
