@@ -57,7 +57,7 @@ static uint32_t edge_value(uint32_t old)
 }
 
 /* Returns @n, multiplied by the environment variable FUZZ_TIMES for a longer run. */
-static int cases(int n)
+static int fuzz_cases(int n)
 {
 	const char *times = getenv("FUZZ_TIMES");
 
@@ -178,7 +178,7 @@ START_TEST(descriptors)
 	seed_desc(&seeds[_i], &d);
 	size = rvl_desc_pack(&d, sound, sizeof(sound));
 	ck_assert(size > 0 && size <= (int64_t)sizeof(sound));
-	for (int i = 0; i < cases(DESC_CASES); i++) {
+	for (int i = 0; i < fuzz_cases(DESC_CASES); i++) {
 		memcpy(copy, sound, (size_t)size);
 		damage(copy, (uint32_t)size / 4);
 		if (!rvl_desc_unpack(copy, (size_t)size, &d))
@@ -317,7 +317,7 @@ START_TEST(files)
 	file = aligned_alloc(64, (good.size + 63) / 64 * 64);
 	memcpy(file, good.data, good.size);
 	ck_assert_int_eq(try_file(rt, file, good.size), 2);
-	for (int i = 0; i < cases(FILE_CASES); i++) {
+	for (int i = 0; i < fuzz_cases(FILE_CASES); i++) {
 		mutate(&good, file);
 		count[try_file(rt, file, good.size)]++;
 	}
