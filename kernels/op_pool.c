@@ -335,7 +335,7 @@ static int run_max(const struct rvl_kernel *k, const void *const *in, void *cons
 
 	(void)scratch;
 	r.indices = k->d.n_out > 1 ? out[1] : NULL;
-	if (k->d.in[0].type != RVL_TYPE_F32 && !r.indices && !k->reference && rvl_pool_has_rows(&k->g))
+	if (!r.indices && !k->reference && rvl_pool_has_rows(&k->g))
 		rvl_pool_max_rows(k, in[0], out[0], pool);
 	else
 		rvl_parallel(pool, (uint32_t)(k->g.n * k->g.c), max_plane, &r);

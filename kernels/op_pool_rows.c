@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pools of bytes in NCHW, a strip of adjacent results at a time. The taps of a window are visited in
- * the order of the reference, so sums have the same bits.
+ * Maxima of bytes and float32 in NCHW, and means of bytes, a strip of adjacent results at a time. The
+ * taps of a window are visited in the order of the reference, so sums have the same bits.
  */
 #include "int8/round.h"
 #include "isa.h"
@@ -81,25 +81,35 @@ static void name(const struct rvl_conv_geom *g, const struct rvl_pool_taps *v, c
 
 MAX_STRIP(max_u8, uint8_t, 0)
 MAX_STRIP(max_s8, int8_t, INT8_MIN)
+MAX_STRIP(max_f32, float, -FLT_MAX)
+
+static void max_strip(enum rvl_type t, const struct rvl_conv_geom *g, const struct rvl_pool_taps *v,
+		      const struct strip *s, const void *plane, void *y)
+{
+	if (t == RVL_TYPE_F32)
+		max_f32(g, v, s, plane, y);
+	else if (t == RVL_TYPE_U8)
+		max_u8(g, v, s, plane, y);
+	else
+		max_s8(g, v, s, plane, y);
+}
 
 static void max_plane(void *arg, uint32_t i)
 {
 	const struct rows_run *r = arg;
 	const struct rvl_conv_geom *g = &r->k->g;
-	const uint8_t *x = r->x + i * g->h * g->w;
-	bool u8 = r->k->d.in[0].type == RVL_TYPE_U8;
+	enum rvl_type t = r->k->d.in[0].type;
+	int64_t size = (int64_t)rvl_type_size(t);
+	const uint8_t *x = r->x + i * g->h * g->w * size;
 
 	for (int64_t oy = 0; oy < g->oh; oy++) {
 		struct rvl_pool_taps v = rvl_pool_taps(g, r->k->d.attr.pad, 0, oy);
-		uint8_t *y = r->y + (i * g->oh + oy) * g->ow;
+		uint8_t *y = r->y + (i * g->oh + oy) * g->ow * size;
 		struct strip s = { 0 };
 
 		for (int64_t ox = 0; ox < g->ow; ox += s.n) {
 			s = strip_at(g, ox);
-			if (u8)
-				max_u8(g, &v, &s, x, y + ox);
-			else
-				max_s8(g, &v, &s, (const int8_t *)x, (int8_t *)y + ox);
+			max_strip(t, g, &v, &s, x, y + ox * size);
 		}
 	}
 }

@@ -47,12 +47,12 @@ void rvl_qaverage_values(const struct rvl_qaverage *p, float value[256]);
 void rvl_ref_qaverage_pool(const struct rvl_conv_geom *g, const int32_t pad[4],
 			   bool include_pad, const struct rvl_qaverage *p, const void *x, void *y);
 
-/* ---- pools of bytes in NCHW, row by row: op_pool_rows.c ---- */
+/* ---- pools of images in NCHW, row by row: op_pool_rows.c ---- */
 
 /** Whether the windows are narrow enough. */
 bool rvl_pool_has_rows(const struct rvl_conv_geom *g);
 
-/** MaxPool of all images, without indices. */
+/** MaxPool of all images, without indices. Of float32 what is not a number is no maximum. */
 void rvl_pool_max_rows(const struct rvl_kernel *k, const void *x, void *y,
 		       const struct rvl_pool *pool);
 
