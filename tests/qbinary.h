@@ -130,7 +130,7 @@ static inline struct rvl_tensor *qb_sign(struct qg *q, const char *name, struct 
 
 /** struct qb_conv - a convolution of bits to add; sizes, strides and dilations left out are 1 */
 struct qb_conv {
-	int64_t c, m, kh, kw, sy, sx, dy, dx, pad[4];
+	int64_t c, m, kh, kw, sy, sx, dy, dx, pad[4], group;
 	int32_t padding;	     /* what a position of it is */
 	struct rvl_tensor *shortcut; /* or NULL */
 	bool prelu, relu;
@@ -143,7 +143,7 @@ static inline void qb_inputs(struct qg *q, const struct qb_conv *c, struct rvl_t
 	float sum = sqrtf((float)(c->c * qg_or_1(c->kh) * qg_or_1(c->kw)));
 	int64_t lo = c->type == RVL_TYPE_U8 ? 0 : -128;
 
-	in[1] = qb_weights(q, c->m, c->c, qg_or_1(c->kh), qg_or_1(c->kw));
+	in[1] = qb_weights(q, c->m, c->c / qg_or_1(c->group), qg_or_1(c->kh), qg_or_1(c->kw));
 	if (c->bits || c->only)
 		in[4] = qb_thresholds(q, c->m, c->only ? (int64_t)-sum : lo,
 				      c->only ? (int64_t)sum : lo + 255);
@@ -167,6 +167,7 @@ static inline void qb_attributes(struct rvl_node *n, const struct qb_conv *c)
 	n->attr.dilation[0] = qg_or_1(c->dy);
 	n->attr.dilation[1] = qg_or_1(c->dx);
 	n->attr.block = c->c;
+	n->attr.group = qg_or_1(c->group);
 	n->attr.count_include_pad = c->padding;
 	for (int i = 0; i < 4; i++)
 		n->attr.pad[i] = c->pad[i];

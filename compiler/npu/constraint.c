@@ -179,8 +179,6 @@ static const char *binary_of_bytes(struct rvl_graph *g, const struct rvl_node *n
 	const struct rvl_tensor *shortcut = n->n_in > 5 ? n->in[5] : NULL;
 
 	(void)g;
-	if (n->attr.group != 1)
-		return "binary: the NPU computes no groups of channels";
 	if (n->out[0]->type != RVL_TYPE_U64 &&
 	    (!rvl_is_quant8_tensor(n->out[0]) || n->out[0]->shape.rank != 4))
 		return "binary: its result is no image quantised to 8 bits";
@@ -295,7 +293,7 @@ static const struct rvl_npu_op npu_B_SIGN = {
 };
 
 static const struct rvl_npu_op npu_B_CONV = {
-	.condition = { { "result and shortcut of int8 or uint8, or bits; no groups",
+	.condition = { { "result and shortcut of int8 or uint8, or bits",
 			 binary_of_bytes } },
 	.build = rvl_build_binary_conv,
 };

@@ -111,6 +111,7 @@ struct rvl_nest {
 	bool bits;
 	int64_t tail;	    /* number of the last input block if it takes @tail_words; or 0 */
 	int64_t tail_words; /* in place of @block_words */
+	int64_t group_channels, block_channels; /* of bits: of a group of the input, of a word's pixel */
 };
 
 /* A block of weights: output block (tm), input block (tn) of the whole layer, tap, summand. */

@@ -162,7 +162,7 @@ static void set_product(struct rvl_layer *l, const struct rvl_node *n)
 
 	l->p.win = (struct rvl_window){ w[1], w[2], a->stride[0], a->stride[1],
 					a->dilation[0], a->dilation[1], a->pad[0], a->pad[1] };
-	l->p.group = 1;
+	l->p.group = a->group;
 	l->p.m = w[0];
 	l->p.oh = y ? y[1] : l->out.v.h;
 	l->p.ow = y ? y[2] * 8 / pixel_bytes(w[0]) : l->out.v.w;
@@ -271,7 +271,9 @@ bool rvl_layer_settle(struct rvl_graph *g, const struct rivulet_board *b, struct
 	if (ok && l->node->op == RVL_OP_B_SIGN)
 		l->out = l->bits;
 	*why = ok ? NULL : "not enough memory for its parameters";
-	if (ok && l->has_bits)
+	if (ok && l->p.group > 1 && l->p.m / l->p.group % b->tm)
+		*why = "binary: its groups have output channels that are no multiple of the array's rows";
+	if (!*why && l->has_bits)
 		*why = bits_fit(b, l);
 	return !*why;
 }

@@ -9,7 +9,6 @@
 #include "rivulet_cost.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static const struct rvl_binary_layer *own_of(const struct rvl_layer *l)
 {
@@ -62,7 +61,9 @@ static void nest(const struct rivulet_board *b, const struct rvl_layer *l, struc
 				.block_words = words,
 				.lane_words = own_of(l)->passes * words,
 				.clear = own_of(l)->clear,
-				.bits = true };
+				.bits = true,
+				.group_channels = own_of(l)->channels / l->p.group,
+				.block_channels = 8 * b->tn >> own_of(l)->lanes };
 }
 
 static uint64_t array(const struct rivulet_board *b, const struct rvl_layer *l, uint64_t pairs)
@@ -77,33 +78,55 @@ static uint64_t cycles(const struct rivulet_board *b, uint64_t macs, uint32_t le
 	return macs / (8 * b->tm * b->tn);
 }
 
-/* The bytes of channels of the model's bits are those of the array's. */
+/* Where the weights of a pass begin for row @m and tap @t of the kernel. */
+static uint8_t *lane_at(const struct rivulet_board *b, const struct rvl_layer *l, int64_t m,
+			int64_t t, int8_t *out)
+{
+	int64_t lanes = (int64_t)1 << own_of(l)->lanes;
+
+	return (uint8_t *)out + (t / lanes * b->tm + m) * b->tn + t % lanes * (b->tn / lanes);
+}
+
+/* The channels of a group begin anywhere in a block, those of its weights at bit 0. */
+static void pack_group(const struct rvl_layer *l, const uint64_t *w, int64_t first, int64_t channels,
+		       uint8_t *out)
+{
+	int64_t cpg = own_of(l)->channels / l->p.group;
+
+	for (int64_t n = rvl_max(first, 0); n < rvl_min(first + cpg, channels); n++)
+		if (w[(n - first) / 64] >> (n - first) % 64 & 1)
+			out[n / 8] |= 1 << n % 8;
+}
+
 static void pack(const struct rivulet_board *b, const struct rvl_layer *l,
 		 const struct rvl_block *k, int8_t *out)
 {
 	const struct rvl_tensor *w = l->node->in[1];
-	int64_t bytes = w->shape.dim[3] * 8, taps = l->p.win.kh * l->p.win.kw;
-	int64_t lanes = (int64_t)1 << own_of(l)->lanes, lane = b->tn / lanes, first = k->ib * lane;
-	int64_t m0 = k->oc * b->tm, n = rvl_min(lane, bytes - first);
+	int64_t words = w->shape.dim[3], taps = l->p.win.kh * l->p.win.kw, m0 = k->oc * b->tm;
+	int64_t channels = 8 * b->tn >> own_of(l)->lanes, mpg = l->p.m / l->p.group;
 
-	for (int64_t m = m0; m < rvl_min(m0 + b->tm, w->shape.dim[0]) && n > 0; m++) {
-		const int8_t *row = (const int8_t *)w->data + m * taps * bytes;
+	for (int64_t m = m0; m < rvl_min(m0 + b->tm, l->p.m); m++) {
+		int64_t first = m / mpg * (own_of(l)->channels / l->p.group) - k->ib * channels;
+		const uint64_t *row = (const uint64_t *)w->data + m * taps * words;
 
 		for (int64_t t = 0; t < taps; t++)
-			memcpy(out + (t / lanes * b->tm + m - m0) * b->tn + t % lanes * lane,
-			       row + t * bytes + first, n);
+			pack_group(l, row + t * words, first, channels, lane_at(b, l, m - m0, t, out));
 	}
 }
 
+/* Of the channels of the chunk, those of the group. */
 static void emit(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_ocgroup *g,
 		 const struct rvl_chunk *k, struct rivulet_insn_conv *conv)
 {
 	const struct rvl_binary_layer *own = own_of(l);
-	int64_t block = 8 * s->board->tn >> own->lanes;
-	int64_t left = own->channels - (g->ib0 + k->i0) * block;
+	int64_t block = 8 * s->board->tn >> own->lanes, cpg = own->channels / l->p.group;
+	int64_t group = g->o0 * s->board->tm / (l->p.m / l->p.group);
+	int64_t first = group * cpg - (g->ib0 + k->i0) * block;
+	int64_t from = rvl_max(first, 0), to = rvl_min(first + cpg, k->in * block);
 	struct rivulet_decoded mode = { .c_mode = { .lanes = own->lanes,
 						    .border = !own->padding,
-						    .valid = left < k->in * block ? left : 0 } };
+						    .first = from,
+						    .valid = to < k->in * block ? to - from : 0 } };
 
 	rvl_emit_cfg(s, RIVULET_FORM_c_mode, &mode);
 	conv->mode = RIVULET_MODE_BINARY;

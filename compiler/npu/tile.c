@@ -54,18 +54,30 @@ static int64_t in_blocks(const struct rivulet_board *b, const struct rvl_layer *
 static void oc_range(const struct rivulet_board *b, const struct rvl_layer *l, int64_t o,
 		     int64_t *lo, int64_t *hi)
 {
-	int64_t cpg = l->in.v.c / l->p.group, mpg = l->p.m / l->p.group;
+	int64_t cpg = l->in.v.c / l->p.group, mpg = l->p.m / l->p.group, block = b->tn;
 	int64_t first = o * b->tm, last = rvl_min(l->p.m, first + b->tm) - 1;
+	struct rvl_nest nest;
 
 	*lo = 0;
 	*hi = in_blocks(b, l);
 	if (l->p.group == 1)
 		return;
-	*lo = first / mpg * cpg / b->tn;
-	*hi = ((last / mpg + 1) * cpg - 1) / b->tn + 1;
+	l->mode->nest(b, l, &nest);
+	if (nest.bits) {
+		cpg = nest.group_channels;
+		block = nest.block_channels;
+	}
+	*lo = first / mpg * cpg / block;
+	*hi = ((last / mpg + 1) * cpg - 1) / block + 1;
 }
 
-/* How many blocks from @o0 on make one run. */
+/* The group of convolution that output block @o belongs to. */
+static int64_t group_of(const struct rivulet_board *b, const struct rvl_layer *l, int64_t o)
+{
+	return o * b->tm / (l->p.m / l->p.group);
+}
+
+/* How many blocks from @o0 on make one run; of bits, those of a group, whose channels are a mask. */
 static struct rvl_ocgroup one_group(const struct rivulet_board *b, const struct rvl_layer *l,
 				    int64_t o0, int64_t most)
 {
@@ -76,7 +88,8 @@ static struct rvl_ocgroup one_group(const struct rivulet_board *b, const struct 
 	g.ibn = hi - g.ib0;
 	while (g.on < most) {
 		oc_range(b, l, o0 + g.on, &lo, &hi);
-		if (hi - lo != g.ibn || (g.on > 1 && lo != g.ib0 + g.on * g.step))
+		if (hi - lo != g.ibn || (g.on > 1 && lo != g.ib0 + g.on * g.step) ||
+		    (l->in.pixels && group_of(b, l, o0) != group_of(b, l, o0 + g.on)))
 			break;
 		g.step = lo - g.ib0 - (g.on - 1) * g.step;
 		g.on++;
