@@ -271,7 +271,7 @@ bool rvl_layer_settle(struct rvl_graph *g, const struct rivulet_board *b, struct
 	if (ok && l->node->op == RVL_OP_B_SIGN)
 		l->out = l->bits;
 	*why = ok ? NULL : "not enough memory for its parameters";
-	if (ok && l->p.group > 1 && l->p.m / l->p.group % b->tm)
+	if (ok && l->in.pixels && l->p.group > 1 && l->p.m / l->p.group % b->tm)
 		*why = "binary: its groups have output channels that are no multiple of the array's rows";
 	if (!*why && l->has_bits)
 		*why = bits_fit(b, l);
