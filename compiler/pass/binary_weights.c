@@ -10,6 +10,22 @@ static float weight(const struct rvl_binary_weights *w, int64_t m, int64_t c, in
 	return w->data[m * w->at_m + c * w->at_c + tap * w->at_tap];
 }
 
+/*
+ * Difference of magnitudes, relative to their mean, that rounding explains: training code computes
+ * (binary - w) + w, whose last bit is that of the larger w.
+ */
+#define ROUNDING 0x1p-15
+
+static double mean_magnitude(const struct rvl_binary_weights *w, int64_t m)
+{
+	double sum = 0;
+
+	for (int64_t c = 0; c < w->channels; c++)
+		for (int64_t t = 0; t < w->kh * w->kw; t++)
+			sum += fabs((double)weight(w, m, c, t));
+	return sum / (double)(w->channels * w->kh * w->kw);
+}
+
 /* A channel of zeros has the size 0; its bits have no meaning. */
 bool rvl_binary_sizes(struct rvl_graph *g, struct rvl_binary_weights *w, const char **why)
 {
@@ -17,17 +33,19 @@ bool rvl_binary_sizes(struct rvl_graph *g, struct rvl_binary_weights *w, const c
 
 	w->size = rvl_arena_array(g->arena, (size_t)w->m + 1, sizeof(*w->size));
 	for (int64_t m = 0; w->size && m < w->m; m++) {
-		w->size[m] = fabsf(weight(w, m, 0, 0));
+		double size = mean_magnitude(w, m);
+
+		w->size[m] = (float)size;
 		for (int64_t c = 0; c < w->channels; c++)
 			for (int64_t t = 0; t < w->kh * w->kw; t++) {
-				float v = fabsf(weight(w, m, c, t));
+				double v = fabs((double)weight(w, m, c, t));
 
 				below |= weight(w, m, c, t) < 0;
 				above |= weight(w, m, c, t) > 0;
-				if (v == w->size[m] && isfinite(v))
+				if (fabs(v - size) <= size * ROUNDING) /* false for NaN and infinity */
 					continue;
-				*why = rvl_graph_printf(g, "not binary: weights of output channel %lld have the magnitudes %g and %g",
-							(long long)m, (double)w->size[m], (double)v);
+				*why = rvl_graph_printf(g, "not binary: output channel %lld has a weight of %g, its mean magnitude is %g",
+							(long long)m, v, size);
 				return false;
 			}
 	}

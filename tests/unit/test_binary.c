@@ -56,6 +56,7 @@ static struct pb model(const char *form)
 	p = put_weights(p, "w", "4,8,3,3", M * C * 9, 0.5f, 0);
 	p = put_weights(p, "w2", "8,4,3,3", M * C * 9, 1, 0);
 	p = put_weights(p, "uneven", "4,8,3,3", M * C * 9, 0.5f, 0.125f);
+	p = put_weights(p, "rounded", "4,8,3,3", M * C * 9, 0.5f, 4e-6f);
 	p = put_weights(p, "k", "200,4", 800, 1, 0);
 	sprintf(p, "%s; out y", form);
 	out = ot_model(text, 13);
@@ -224,6 +225,7 @@ static const struct {
 } followers[] = {
 	{ FIRST "BatchNormalization a g4 b4 m4 v4 -> y", 1, 2, false, 1e-6f },
 	{ FIRST "Relu a -> y", 1, 2, false, 0 },
+	{ SIGNED "Conv s rounded -> y", 1, 2, false, 1e-4f },
 	{ FIRST "Relu a -> d; " BN("d", "y") "Identity y -> z", 1, 2, false, 1e-6f },
 	{ FIRST "PRelu a p4 -> y", 1, 2, false, 0 },
 	{ FIRST "LeakyRelu a -> y alpha=0.25f", 1, 2, false, 0 },
@@ -261,12 +263,12 @@ END_TEST
 static const struct {
 	const char *text, *why;
 } others[] = {
-	{ SIGNED "Conv s uneven -> y", "magnitudes 0.5 and 0.625" },
+	{ SIGNED "Conv s uneven -> y", "mean magnitude is 0.625" },
 	{ "Conv x w -> y", "no sign" },
 	{ "Clip x minus one -> s; Conv s w -> y", "no sign" },
 	{ "Greater x c -> q; Cast q -> s to=1; Conv s w -> y", "values 0 and 1" },
 	{ "Greater x c -> q; Where q two minus -> s; Conv s w -> y", "values -1 and 2" },
-	{ SIGNED "Sub w half -> d; Sign d -> e; Conv s e -> y", "magnitudes" },
+	{ SIGNED "Sub w half -> d; Sign d -> e; Conv s e -> y", "mean magnitude" },
 	{ SIGNED "Pad s pads half -> d; Conv d w -> y", "padding" },
 	{ "Less x zero -> q; Where q one minus -> s; MaxPool s -> d kernel_shape=[2,2]; Conv d w -> y", "MaxPool" },
 };
