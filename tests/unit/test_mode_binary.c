@@ -143,7 +143,7 @@ static const struct {
 
 #define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
 
-/* RVL_BINARY_LAYERS is the number of single layers: make check-binary. */
+/* RVL_BINARY_LAYERS, if set, is the number of single layers. */
 static uint32_t count_of(int kind)
 {
 	const char *more = kind ? NULL : getenv("RVL_BINARY_LAYERS");
