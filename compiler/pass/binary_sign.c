@@ -87,10 +87,21 @@ static bool is_float_result(const struct rvl_tensor *t)
 	       (t->shape.rank == 2 || t->shape.rank == 4);
 }
 
+/* With a NaN both a comparison and its negation would be constant, and not opposite ones. */
+static bool is_bound(const struct rvl_tensor *c, const struct rvl_shape *x)
+{
+	int64_t step;
+	const float *v = rvl_channel_constant(c, x, &step);
+
+	for (int64_t i = 0; v && i < rvl_shape_count(&c->shape); i++)
+		if (isnan(v[i]))
+			return false;
+	return v;
+}
+
 static bool compares(const struct rvl_tensor *t, struct decision *d)
 {
 	const struct rvl_node *n = t->producer;
-	int64_t step;
 
 	if (rvl_is_general(n, "Not") && n->in[0]->producer && compares(n->in[0], d)) {
 		d->relation = negated(d->relation);
@@ -103,7 +114,7 @@ static bool compares(const struct rvl_tensor *t, struct decision *d)
 			d->x = n->in[k];
 			d->c = n->in[1 - k];
 			d->relation = k ? exchanged(comparisons[i].relation) : comparisons[i].relation;
-			if (is_float_result(d->x) && rvl_channel_constant(d->c, &d->x->shape, &step) &&
+			if (is_float_result(d->x) && is_bound(d->c, &d->x->shape) &&
 			    rvl_shape_equal(&d->x->shape, &t->shape))
 				return true;
 		}
@@ -299,9 +310,10 @@ static bool seen_through(const struct rvl_tensor *t)
 	return n->op == RVL_OP_CLIP || rvl_is_general(n, "Tanh") || rvl_only_user(t);
 }
 
-static void follow(struct chain *c)
+/* @all: also values that something else reads. */
+static void follow(struct chain *c, bool all)
 {
-	while (c->n < MOST_CHAIN && c->x->producer && seen_through(c->x)) {
+	while (c->n < MOST_CHAIN && c->x->producer && (all || seen_through(c->x))) {
 		const struct rvl_node *n = c->x->producer;
 		int operand = monotone(n);
 
@@ -329,8 +341,10 @@ static int make_kernels(struct chain *c, const struct rvl_shape *pixel)
 
 static void drop_kernels(struct chain *c)
 {
-	for (int i = 0; i < c->n; i++)
+	for (int i = 0; i < c->n; i++) {
 		rvl_kernel_free(c->kernel[i]);
+		c->kernel[i] = NULL;
+	}
 }
 
 /* The chain's result for one value of each channel in @v. */
@@ -360,6 +374,7 @@ static float float_at(int32_t key)
 }
 
 #define KEY_MOST 0x7f7fffff	/* of FLT_MAX */
+#define KEY_HALF 0x00800000	/* between a float and its double */
 
 static bool holds(const struct decision *d, float v, int64_t channel)
 {
@@ -388,6 +403,7 @@ struct search {
 	bool *at_lo, *at_hi, *now;
 	float *v, *other;
 	void *scratch;
+	bool ends_at_0;		/* the operators give 0 at a bound, and so for a range of values */
 };
 
 /* Compares the key of each channel, which @keys gives. */
@@ -403,6 +419,27 @@ static int try_keys(struct search *s, const int64_t *keys, bool *result)
 	return rc;
 }
 
+/*
+ * Compares one bound of each channel. Where an overflow in the operators leaves no number, as of an
+ * infinity times 0, the bound is halved by @step until there is one.
+ */
+static int try_bounds(struct search *s, int64_t *keys, int64_t step, bool *result)
+{
+	bool again = true;
+	int rc = 0;
+
+	for (int k = 0; k < 255 && again && !rc; k++) {
+		rc = try_keys(s, keys, result);
+		again = false;
+		for (int64_t i = 0; i < s->n && !rc; i++) {
+			again |= isnan(s->v[i]);
+			keys[i] += k < 254 && isnan(s->v[i]) ? step : 0;
+			s->ends_at_0 |= s->v[i] == 0;
+		}
+	}
+	return rc;
+}
+
 static int bisect(struct search *s, int64_t *middle)
 {
 	int rc = 0;
@@ -411,9 +448,9 @@ static int bisect(struct search *s, int64_t *middle)
 		s->lo[i] = -KEY_MOST;
 		s->hi[i] = KEY_MOST;
 	}
-	rc = try_keys(s, s->lo, s->at_lo);
+	rc = try_bounds(s, s->lo, KEY_HALF, s->at_lo);
 	if (!rc)
-		rc = try_keys(s, s->hi, s->at_hi);
+		rc = try_bounds(s, s->hi, -KEY_HALF, s->at_hi);
 	for (int k = 0; k < 33 && !rc; k++) {
 		for (int64_t i = 0; i < s->n; i++)
 			middle[i] = (s->lo[i] + s->hi[i]) >> 1;
@@ -463,7 +500,7 @@ static int search_new(struct rvl_graph *g, struct search *s, struct rvl_signs *o
 }
 
 static int thresholds(struct rvl_graph *g, const struct decision *d, struct chain *c,
-		      struct rvl_signs *out)
+		      struct rvl_signs *out, bool *ends_at_0)
 {
 	struct rvl_shape pixel = d->x->shape;
 	struct search s = { .d = d, .c = c, .n = pixel.dim[1] };
@@ -478,6 +515,37 @@ static int thresholds(struct rvl_graph *g, const struct decision *d, struct chai
 	if (!rc)
 		rc = make_thresholds(g, &s, out);
 	drop_kernels(c);
+	*ends_at_0 = s.ends_at_0;
+	return rc;
+}
+
+/* Whether a Sign reads what is 0 for a range of values, such as a Relu, so that it has three values. */
+static int is_often_0(struct rvl_graph *g, const struct decision *d, bool *often)
+{
+	struct chain c = { .x = d->x };
+	struct rvl_signs unused;
+
+	follow(&c, true);
+	return thresholds(g, d, &c, &unused, often);
+}
+
+static int find_signs(struct rvl_graph *g, const struct decision *d, struct rvl_signs *s,
+		      const char **why)
+{
+	struct chain c = { .x = d->x };
+	bool often = false;
+	int rc = d->sign_of_zero ? is_often_0(g, d, &often) : 0;
+
+	if (!rc && often) {
+		*why = "not binary: its input is the Sign of a value that is 0 over a range";
+		return -ENOENT;
+	}
+	follow(&c, false);
+	*s = (struct rvl_signs) { .x = c.x, .channels = d->x->shape.dim[1], .size = fabsf(d->yes),
+				  .sign_of_zero = d->sign_of_zero };
+	rc = rc ? rc : thresholds(g, d, &c, s, &often);
+	if (rc)
+		s->x = NULL;
 	return rc;
 }
 
@@ -485,7 +553,6 @@ int rvl_binary_signs(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_signs
 		     const char **why, struct rvl_err *err)
 {
 	struct decision d = { .x = NULL };
-	struct chain c = { .n = 0 };
 	int rc;
 
 	*why = NULL;
@@ -496,10 +563,6 @@ int rvl_binary_signs(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_signs
 					(double)d.no, (double)d.yes);
 		return -ENOENT;
 	}
-	c.x = d.x;
-	follow(&c);
-	*s = (struct rvl_signs) { .x = c.x, .channels = d.x->shape.dim[1], .size = fabsf(d.yes),
-				  .sign_of_zero = d.sign_of_zero };
-	rc = thresholds(g, &d, &c, s);
+	rc = find_signs(g, &d, s, why);
 	return rc == -ENOMEM ? rvl_fail(err, rc, "no memory for thresholds") : rc;
 }

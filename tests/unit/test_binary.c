@@ -45,6 +45,7 @@ static struct pb model(const char *form)
 		"const negative f32 1,8,1,1 0.5 -0.25 1 2 -2 0.75 1 -1;"
 		"const slopes f32 8,1,1 0.5 0.25 1 2 0 0.75 1 1;"
 		"const g f32 8 1 -0.5 2 0.25 0 3 1 -1; const b f32 8 0.1 0.2 -0.3 0.4 0.5 -0.6 0.7 0;"
+		"const g0 f32 8 0 0 0 0 0 0 1 1; const nan f32 - nan;"
 		"const m f32 8 0.3 -0.2 0.1 0 0.2 -0.4 0.5 0.25; const v f32 8 1 2 0.5 0.25 1 4 1 1;"
 		"const g4 f32 4 1 -0.5 2 0.25; const b4 f32 4 0.1 0.2 -0.3 0.4;"
 		"const m4 f32 4 0.3 -0.2 0.1 0; const v4 f32 4 1 2 0.5 0.25;"
@@ -165,6 +166,9 @@ static const struct {
 	{ "LessOrEqual c x -> q; Where q one minus -> s" PADDED, false },
 	{ "Greater x shift -> q; Where q one minus -> s" PADDED, false },
 	{ "Less x c -> q; Not q -> k2; Where k2 one minus -> s" PADDED, false },
+	{ "Mul x two -> d; Mul d zero -> e; GreaterOrEqual e zero -> q; Where q one minus -> s" PADDED, false },
+	{ "Mul x two -> d; BatchNormalization d g0 b m v -> e; GreaterOrEqual e zero -> q; "
+	  "Where q one minus -> s" PADDED, false },
 	{ MASK "Mul i two -> e; Sub e one -> s" PADDED, false },
 	{ MASK "Sub i half -> e; Mul e two -> s" PADDED, false },
 	{ MASK "Sub i half -> e; Div e half -> s" PADDED, false },
@@ -269,6 +273,12 @@ static const struct {
 	{ "Greater x c -> q; Cast q -> s to=1; Conv s w -> y", "values 0 and 1" },
 	{ "Greater x c -> q; Where q two minus -> s; Conv s w -> y", "values -1 and 2" },
 	{ SIGNED "Sub w half -> d; Sign d -> e; Conv s e -> y", "mean magnitude" },
+	{ "Relu x -> d; Sign d -> s; Conv s w -> y", "0 over a range" },
+	{ "Relu x -> d; Sign d -> s; Conv s w -> e; Slice d st en ax -> f; ReduceMean f -> h; Add e h -> y; "
+	  "const st s64 1 0; const en s64 1 4; const ax s64 1 1", "0 over a range" },
+	{ "Clip x minus zero -> d; Sign d -> s; Conv s w -> y", "0 over a range" },
+	{ "Mul x zero -> d; Sign d -> s; Conv s w -> y", "0 over a range" },
+	{ "Less x nan -> q; Not q -> k2; Where k2 one minus -> s; Conv s w -> y", "no sign" },
 	{ SIGNED "Pad s pads half -> d; Conv d w -> y", "padding" },
 	{ "Less x zero -> q; Where q one minus -> s; MaxPool s -> d kernel_shape=[2,2]; Conv d w -> y", "MaxPool" },
 };
