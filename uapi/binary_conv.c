@@ -4,8 +4,9 @@
 #include <string.h>
 
 #define KERNEL_MOST 31
-#define TAPS_MOST   (KERNEL_MOST * KERNEL_MOST)
 #define OUTSIDE	    INT64_MIN
+#define WAYS_OF_ROW 3
+#define WAYS	    (WAYS_OF_ROW * WAYS_OF_ROW * WAYS_OF_ROW * WAYS_OF_ROW)
 
 struct rivulet_binary rivulet_binary_of(const struct rivulet_board *b, uint32_t lanes_log2,
 					const struct rivulet_insn_c_kernel *k)
@@ -96,43 +97,60 @@ static struct turns turns_of(const struct site *s, uint32_t pass, int64_t x)
 	return t;
 }
 
-/* Cycles of a row of @cols pixels in each pass; columns repeat every @lanes pixels. */
-static void row_cycles(const struct site *s, int64_t cols, struct rivulet_binary_time *pass)
+/* Cycles of a row of @cols pixels in pass @pass; columns repeat every @lanes pixels. */
+static struct rivulet_binary_time row_time(const struct site *s, int64_t cols, uint32_t pass)
 {
+	struct rivulet_binary_time sum = { 0, 0 };
 	int64_t lanes = s->n->lanes;
 
-	for (uint32_t i = 0; i < s->n->passes; i++) {
-		pass[i] = (struct rivulet_binary_time){ 0, 0 };
-		for (int64_t x = 0; x < lanes && x < cols; x++) {
-			struct turns t = turns_of(s, i, x);
-			uint64_t n = (cols - x + lanes - 1) / lanes;
+	for (int64_t x = 0; x < lanes && x < cols; x++) {
+		struct turns t = turns_of(s, pass, x);
+		uint64_t n = (cols - x + lanes - 1) / lanes;
 
-			pass[i].cycles += n * t.cycles;
-			pass[i].full += n * t.full;
-		}
+		sum.cycles += n * t.cycles;
+		sum.full += n * t.full;
 	}
+	return sum;
 }
 
-/* The rows of INP of result row @y. Returns whether they lie to each other as those before. */
-static bool take_rows(struct site *s, const struct rivulet_insn_c_input *in, int64_t y)
-{
-	int64_t first = OUTSIDE;
-	bool same = true;
+/* Kernel rows of the taps of a pass, at most as many as there are lanes. */
+struct kernel_rows {
+	int64_t first, last;
+};
 
-	for (int64_t ky = 0; ky < s->k->kh; ky++) {
+static struct kernel_rows rows_of(const struct site *s, uint32_t pass)
+{
+	uint32_t tap = pass * s->n->lanes, last = tap + s->n->lanes - 1;
+
+	if (last >= s->n->taps)
+		last = s->n->taps - 1;
+	return (struct kernel_rows){ tap / s->k->kw, last / s->k->kw };
+}
+
+/*
+ * The rows of INP of result row @y in a pass. The value tells apart all ways in which they lie to
+ * each other: a row is outside, or behind the one before it by the dilation, or that less the ring.
+ */
+static uint32_t take_rows(struct site *s, const struct rivulet_insn_c_input *in, int64_t y,
+			  const struct kernel_rows *r)
+{
+	int64_t first = OUTSIDE, before = 0;
+	uint32_t way = 0;
+
+	for (int64_t ky = r->first; ky <= r->last; ky++) {
 		int64_t row = y * s->k->sy + ky * s->k->dy + s->k->org_y;
 
-		if (row < 0 || row >= in->rows) {
-			row = OUTSIDE;
-		} else {
-			row = in->wrap ? (in->phase + row) % in->wrap : row;
-			first = first == OUTSIDE ? row : first;
-			row -= first;
-		}
-		same = same && s->row[ky] == row;
-		s->row[ky] = row;
+		way *= WAYS_OF_ROW;
+		s->row[ky] = OUTSIDE;
+		if (row < 0 || row >= in->rows)
+			continue;
+		row = in->wrap ? (in->phase + row) % in->wrap : row;
+		way += row < before ? 2 : 1;
+		first = first == OUTSIDE ? row : first;
+		s->row[ky] = row - first;
+		before = row;
 	}
-	return same;
+	return way;
 }
 
 /* Whether no two words of a pass conflict while all taps are inside the bounds. */
@@ -153,24 +171,34 @@ static uint64_t loop(const struct rivulet_binary *n, uint64_t cycles)
 	return cycles < n->reads ? n->reads : cycles;
 }
 
-/* Row by row, as rows may conflict in some places only. */
-static struct rivulet_binary_time sum_rows(struct site *s, const struct rivulet_insn_c_input *in,
-					   int64_t rows, int64_t cols)
+/* Rows may conflict in some places only. Those that lie to each other in one way take one time. */
+static struct rivulet_binary_time pass_time(struct site *s, const struct rivulet_insn_c_input *in,
+					    int64_t rows, int64_t cols, uint32_t pass)
 {
-	struct rivulet_binary_time row[TAPS_MOST], sum[TAPS_MOST] = { { 0, 0 } }, all = { 0, 0 };
-	const struct rivulet_binary *n = s->n;
+	struct rivulet_binary_time known[WAYS] = { { 0, 0 } }, sum = { 0, 0 };
+	struct kernel_rows r = rows_of(s, pass);
 
 	for (int64_t y = 0; y < rows; y++) {
-		if (!take_rows(s, in, y) || !y)
-			row_cycles(s, cols, row);
-		for (uint32_t i = 0; i < n->passes; i++) {
-			sum[i].cycles += row[i].cycles;
-			sum[i].full += row[i].full;
-		}
+		struct rivulet_binary_time *t = &known[take_rows(s, in, y, &r)];
+
+		if (!t->cycles)
+			*t = row_time(s, cols, pass);
+		sum.cycles += t->cycles;
+		sum.full += t->full;
 	}
-	for (uint32_t i = 0; i < n->passes; i++) {
-		all.cycles += loop(n, sum[i].cycles);
-		all.full += sum[i].full;
+	return sum;
+}
+
+static struct rivulet_binary_time sum_passes(struct site *s, const struct rivulet_insn_c_input *in,
+					     int64_t rows, int64_t cols)
+{
+	struct rivulet_binary_time all = { 0, 0 };
+
+	for (uint32_t i = 0; i < s->n->passes; i++) {
+		struct rivulet_binary_time t = pass_time(s, in, rows, cols, i);
+
+		all.cycles += loop(s->n, t.cycles);
+		all.full += t.full;
 	}
 	return all;
 }
@@ -186,7 +214,7 @@ struct rivulet_binary_time rivulet_binary_time(const struct rivulet_board *b,
 
 	if (apart && no_conflict(&s))
 		return (struct rivulet_binary_time){ .cycles = n->passes * loop(n, rows * cols) };
-	return sum_rows(&s, in, rows, cols);
+	return sum_passes(&s, in, rows, cols);
 }
 
 bool rivulet_binary_clear(const struct rivulet_board *b, const struct rivulet_binary *n,

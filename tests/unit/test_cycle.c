@@ -2,8 +2,10 @@
 /* The cycle-stepped model of tests/cycle on streams whose times were counted by hand. */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "cycle.h"
+#include "rivulet_binary_conv.h"
 #include "suite.h"
 
 #define MOST 64
@@ -241,6 +243,21 @@ START_TEST(binary_reads_weights)
 }
 END_TEST
 
+/* The largest kernel on a ring, whose words conflict in other places in every row. */
+START_TEST(binary_time_is_found_soon)
+{
+	struct rivulet_insn_c_kernel k = { .kh = 31, .kw = 31, .sy = 1, .sx = 1, .dy = 1, .dx = 1 };
+	struct rivulet_insn_c_input in = { .row_pitch = 1, .rows = 5000, .cols = 60, .wrap = 37 };
+	struct rivulet_binary n = rivulet_binary_of(&board, 2, &k);
+	clock_t start = clock();
+
+	for (int i = 0; i < 100; i++)
+		ck_assert_uint_ge(rivulet_binary_time(&board, &n, &k, &in, 4095, 30).cycles,
+				  (uint64_t)n.passes * 4095 * 30);
+	ck_assert_int_lt(clock() - start, 5 * CLOCKS_PER_SEC);
+}
+END_TEST
+
 /*
  * 8 slices of 64 engines: 8 pixels at once. 9 taps of 16 rows, a fold of 518 cycles and 2 parts of each
  * pixel; of the last group of two pixels, too.
@@ -376,6 +393,7 @@ int main(void)
 	tcase_add_test(t, sparse_reads_weights_twice);
 	tcase_add_test(t, binary_alone);
 	tcase_add_test(t, binary_reads_weights);
+	tcase_add_test(t, binary_time_is_found_soon);
 	tcase_add_test(t, planes_alone);
 	tcase_add_test(t, planes_few_rows);
 	tcase_add_test(t, planes_read_weights);
