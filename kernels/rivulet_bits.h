@@ -28,6 +28,9 @@ enum rvl_b_in {
 /* Sums of products have magnitudes up to this one, so that float32 holds them exactly. */
 #define RVL_B_MOST_PRODUCTS ((int64_t)1 << 24)
 
+/* Bound of factors and summands, so that no finite operand makes an infinite or undefined result. */
+#define RVL_B_MOST_PARAMETER 0x1p60f
+
 /** Words that hold the bits of @channels channels. */
 static inline int64_t rvl_b_words(int64_t channels)
 {

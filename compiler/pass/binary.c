@@ -318,6 +318,16 @@ static int make_layer(struct search *s, struct layer *l, int32_t padding)
 	return 1;
 }
 
+/* Whether the kernel takes scales and biases. */
+static bool has_parameters(const struct layer *l)
+{
+	for (int64_t m = 0; m < l->w.m; m++)
+		if (!(l->w.size[m] * l->made->signs.size < RVL_B_MOST_PARAMETER) ||
+		    !(fabsf(l->bias ? l->bias[m * l->bias_step] : 0) < RVL_B_MOST_PARAMETER))
+			return false;
+	return true;
+}
+
 static int keep(struct layer *l, const char *why)
 {
 	l->n->note = why;
@@ -351,6 +361,8 @@ static int try_product(struct search *s, struct rvl_node *n)
 		return keep(&l, "not binary: a MaxPool of signs that fall with their operand");
 	if ((l.pad && !l.pad_list) || !padding_of(&l, &padding))
 		return keep(&l, "not binary: its padding is neither 0 nor one of the two values");
+	if (!has_parameters(&l))
+		return keep(&l, "not binary: its weights or biases are no numbers below 2^60");
 	return make_layer(s, &l, padding);
 }
 

@@ -66,10 +66,27 @@ static bool all_positive(const double *v, int64_t n)
 	return true;
 }
 
+/* Whether the kernel takes it as a parameter. */
+static bool is_parameter(double v)
+{
+	return fabs(v) < (double)RVL_B_MOST_PARAMETER;
+}
+
+static bool fits(const struct layer *l)
+{
+	for (int64_t m = 0; m < l->m; m++)
+		if (!is_parameter(l->scale[m] * l->f[m]) ||
+		    !is_parameter(l->bias[m] * l->f[m] + (l->prelu ? 0 : l->h[m])) ||
+		    !is_parameter(l->after[m] * l->f[m] + (l->prelu ? l->h[m] : 0)) ||
+		    (shortcut_of(l) && !is_parameter(l->shortcut[m] * l->f[m])))
+			return false;
+	return true;
+}
+
 /* Behind a PRelu only factors above 0 move in front of it. */
 static bool apply(struct layer *l)
 {
-	if (l->prelu && !all_positive(l->f, l->m))
+	if ((l->prelu && !all_positive(l->f, l->m)) || !fits(l))
 		return false;
 	for (int64_t m = 0; m < l->m; m++) {
 		l->scale[m] *= l->f[m];
@@ -151,7 +168,7 @@ static bool fold_prelu(struct layer *l, const struct rvl_node *n)
 	if (l->prelu || !c || n->in[0] != l->n->out[0])
 		return false;
 	for (int64_t m = 0; m < l->m; m++) {
-		if (!isfinite(c[m * step]))
+		if (!is_parameter((double)c[m * step]))
 			return false;
 		l->slope[m] = (double)c[m * step];
 	}
@@ -162,10 +179,11 @@ static bool fold_prelu(struct layer *l, const struct rvl_node *n)
 static bool fold_leaky(struct layer *l, const struct rvl_node *n)
 {
 	struct rvl_call c = { .def = n->def, .attr = n->value };
+	double alpha = (double)rvl_attr_float(&c, "alpha");
 
-	if (l->prelu)
+	if (l->prelu || !is_parameter(alpha))
 		return false;
-	load(l->slope, NULL, l->m, (double)rvl_attr_float(&c, "alpha"));
+	load(l->slope, NULL, l->m, alpha);
 	l->prelu = true;
 	return true;
 }

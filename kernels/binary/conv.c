@@ -3,9 +3,6 @@
 #include "binary/binary.h"
 #include "qmath.h"
 
-/* Bound of factors and summands, so that no finite operand makes an infinite or undefined result. */
-#define MOST 0x1p60f
-
 static const struct rvl_kernel_arg *input(const struct rvl_kernel_desc *d, uint32_t i)
 {
 	return i < d->n_in && d->in[i].type != RVL_TYPE_NONE ? &d->in[i] : NULL;
@@ -81,7 +78,7 @@ static int make_floats(struct rvl_kernel *k, uint32_t i, int64_t row, float unit
 		return -ENOMEM;
 	for (int64_t m = 0; m < k->g.m; m++) {
 		to[m] = (from ? from[m] : other) * unit;
-		if (!(fabsf(to[m]) < MOST))
+		if (!(fabsf(to[m]) < RVL_B_MOST_PARAMETER))
 			return rvl_why(why, "a parameter of channel %lld is no number below 2^60",
 				       (long long)m);
 	}
@@ -99,7 +96,7 @@ static int make_quotients(struct rvl_kernel *k, uint32_t i, int64_t row, float u
 	to = (float *)(uintptr_t)*out;
 	for (int64_t m = 0; !rc && m < k->g.m; m++) {
 		to[m] /= unit;
-		if (!(fabsf(to[m]) < MOST))
+		if (!(fabsf(to[m]) < RVL_B_MOST_PARAMETER))
 			return rvl_why(why, "a parameter of channel %lld is no number below 2^60",
 				       (long long)m);
 	}

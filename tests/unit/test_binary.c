@@ -218,6 +218,7 @@ END_TEST
 #define FIRST SIGNED "Conv s w -> a pads=[1,1,1,1]; "
 #define AGAIN(t) "GreaterOrEqual " t " zero -> q2; Where q2 one minus -> s2; Conv s2 w2 -> y pads=[1,1,1,1]"
 #define BN(a, b) "BatchNormalization " a " g4 b4 m4 v4 -> " b "; "
+#define LARGE "const large f32 - 1e20; const v0 f32 4 1 1e-42 1 1; const l4 f32 4,1,1 1 1e20 0 1; "
 #define SHORTCUT "Slice x st en ax -> sc; const st s64 1 0; const en s64 1 4; const ax s64 1 1; "
 
 /* What follows a layer, and how many operators and results of two layers remain. */
@@ -239,6 +240,10 @@ static const struct {
 	{ FIRST SHORTCUT "Add sc a -> d; " BN("d", "y") "Identity y -> z", 1, 3, false, 1e-6f },
 	{ FIRST SHORTCUT BN("a", "d") "Add d sc -> e; Add e a4 -> f; PRelu f p4 -> h; Add h a4 -> y", 1, 3,
 	  false, 1e-6f },
+	{ FIRST LARGE "Mul a large -> y", 1, 3, false, 0 },
+	{ FIRST LARGE "PRelu a l4 -> y", 1, 3, false, 0 },
+	{ FIRST LARGE "LeakyRelu a -> y alpha=1e20f", 1, 3, false, 0 },
+	{ FIRST LARGE "BatchNormalization a g4 b4 m4 v0 -> y epsilon=0.0f", 1, 3, false, 1e-6f },
 	{ FIRST AGAIN("a"), 2, 3, false, 0 },
 	{ FIRST BN("a", "d") AGAIN("d"), 2, 3, false, 0 },
 	{ FIRST "Relu a -> d; " BN("d", "e") AGAIN("e"), 2, 3, false, 0 },
@@ -279,6 +284,8 @@ static const struct {
 	{ "Clip x minus zero -> d; Sign d -> s; Conv s w -> y", "0 over a range" },
 	{ "Mul x zero -> d; Sign d -> s; Conv s w -> y", "0 over a range" },
 	{ "Less x nan -> q; Not q -> k2; Where k2 one minus -> s; Conv s w -> y", "no sign" },
+	{ SIGNED "Conv s w huge -> y; const huge f32 4 0 1e20 0 0", "below 2^60" },
+	{ SIGNED "Mul s large -> d; Conv d w -> y; const large f32 - 1e20", "below 2^60" },
 	{ SIGNED "Pad s pads half -> d; Conv d w -> y", "padding" },
 	{ "Less x zero -> q; Where q one minus -> s; MaxPool s -> d kernel_shape=[2,2]; Conv d w -> y", "MaxPool" },
 };
