@@ -13,7 +13,7 @@ const char *rivulet_ibtf_form_name(enum rivulet_ibtf_form form)
 	return names[form];
 }
 
-/* @cut is used for all of them and left with one of them. */
+/* @cut is used for all of them and left with the best of them. */
 static void count_even(const struct rivulet_ibtf_shape *s, const int16_t *w, void *scratch,
 		       struct rivulet_ibtf_slices *cut, struct rivulet_ibtf_choice *out)
 {
@@ -28,6 +28,7 @@ static void count_even(const struct rivulet_ibtf_shape *s, const int16_t *w, voi
 			out->even_a = a;
 		}
 	}
+	rivulet_ibtf_cut_evenly(s, out->even_a, cut);
 }
 
 static void count_tables(const struct rivulet_ibtf_shape *s, const int16_t *w,
@@ -61,6 +62,7 @@ static void take_least(struct rivulet_ibtf_choice *c)
 void rivulet_ibtf_choose(const struct rivulet_ibtf_shape *s, const int16_t *w, void *scratch,
 			 struct rivulet_ibtf_slices *cut, struct rivulet_ibtf_choice *out)
 {
+	uint64_t even_storage;
 	double rows;
 
 	*out = (struct rivulet_ibtf_choice){ .nonzero = rivulet_ibtf_nonzero(s, w) };
@@ -69,10 +71,14 @@ void rivulet_ibtf_choose(const struct rivulet_ibtf_shape *s, const int16_t *w, v
 	out->formula_a = rivulet_ibtf_formula_best(s, rows);
 	out->formula = rivulet_ibtf_formula(s, rows, out->formula_a);
 	count_even(s, w, scratch, cut, out);
+	even_storage = rivulet_ibtf_storage(s, w, cut, scratch);
 	count_tables(s, w, out);
 	out->fitted = rivulet_ibtf_cut_best(s, w, scratch, cut);
 	take_least(out);
-	/* In tables each column has a bit for each input, as in weights. */
-	out->storage = out->form == RIVULET_IBTF_TABLES ? (uint64_t)s->n * rvl_ibtf_columns(s) :
-							  rivulet_ibtf_storage(s, w, cut, scratch);
+	if (out->form == RIVULET_IBTF_EVEN)
+		out->storage = even_storage;
+	else if (out->form == RIVULET_IBTF_FITTED)
+		out->storage = rivulet_ibtf_storage(s, w, cut, scratch);
+	else /* Each column has a bit for each input, as in weights. */
+		out->storage = (uint64_t)s->n * rvl_ibtf_columns(s);
 }

@@ -115,7 +115,7 @@ uint64_t rivulet_ibtf_count(const struct rivulet_ibtf_shape *s, const int16_t *w
 
 /*
  * Adds the bits of one slice by columns, for each width of the distance. A distance that the field
- * cannot hold takes further pairs, of the largest distance and the code 0.
+ * cannot hold takes further pairs with the code 0, each of which stands for 2^d inputs.
  */
 static void add_pairs(const uint16_t *code, uint32_t n, uint32_t a, uint64_t *bits)
 {

@@ -254,6 +254,31 @@ START_TEST(test_storage)
 }
 END_TEST
 
+/* The storage of a choice is that of its form, also where fitted slices take as many adds. */
+START_TEST(test_storage_of_choice)
+{
+	struct rivulet_ibtf_shape s = { 33, 3, 3, false };
+	uint32_t even = 0;
+
+	for (uint64_t seed = 0; seed < 300; seed++) {
+		struct rivulet_ibtf_choice c;
+		struct ibtf_product p;
+		uint64_t state = seed;
+
+		ibtf_product_new(&p, s, 0.9, &state);
+		rivulet_ibtf_choose(&s, p.w, p.scratch, &p.cut, &c);
+		if (c.form == RIVULET_IBTF_EVEN) {
+			rivulet_ibtf_cut_evenly(&s, c.even_a, &p.cut);
+			ck_assert_uint_eq(c.storage,
+					  rivulet_ibtf_storage(&s, p.w, &p.cut, p.scratch));
+			even++;
+		}
+		ibtf_product_free(&p);
+	}
+	ck_assert_uint_gt(even, 0);
+}
+END_TEST
+
 START_TEST(test_bits)
 {
 	static const struct {
@@ -309,6 +334,7 @@ int main(void)
 	tcase_add_test(t, test_kernel_cuts);
 	tcase_add_loop_test(t, test_dual, 0, 2);
 	tcase_add_test(t, test_storage);
+	tcase_add_test(t, test_storage_of_choice);
 	tcase_add_test(t, test_bits);
 	t = add_case(s, "exact", 300, NULL, NULL);
 	tcase_add_test(t, test_random);
