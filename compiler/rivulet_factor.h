@@ -22,8 +22,9 @@ struct rivulet_factor_row {
 struct rivulet_factor {
 	struct rivulet_factor_row *rows;
 	uint32_t n_rows;
-	uint32_t left_out; /* products without constant weights, or with batches of matrices as
-			      weights */
+	uint32_t left_out; /* products without constant weights, with batches of matrices as
+			      weights, of binary layers, or of other operators than Conv, Gemm,
+			      MatMul and their quantised forms */
 };
 
 /**
@@ -31,7 +32,8 @@ struct rivulet_factor {
  * @opt: batch, symbol, shapes, files and frozen inputs
  * @bits: of the weights, 2 to 8: wider ones, and those of float products, are rounded to so many,
  * with the largest magnitude of each kernel as the largest value; 0: as they are, float to 8
- * @out: to be freed with rivulet_factor_free() in any case. Errors as rivulet_compile().
+ * @out: to be freed with rivulet_factor_free() in any case. Errors as rivulet_compile();
+ * -EINVAL for weights that are infinite or NaN.
  */
 int rivulet_factor_model(const void *onnx, size_t size, const struct rivulet_compile_options *opt,
 			 uint32_t bits, struct rivulet_factor *out, struct rvl_err *err);

@@ -45,28 +45,42 @@ static float weight_at(const struct rvl_tensor *t, int64_t at, int64_t row)
 	return (float)(((const int8_t *)t->data)[at] - zero_of(t, row));
 }
 
-/* The factor that makes the largest magnitude of a kernel the largest value of @bits bits. */
-static float factor_of(const struct product *p, int64_t row, uint32_t bits)
+/*
+ * The factor that makes the largest magnitude of a kernel the largest value of @bits bits; double,
+ * because it is beyond float for the smallest magnitudes.
+ */
+static double factor_of(const struct product *p, int64_t row, uint32_t bits)
 {
-	float most = 0, top = (float)((1 << (bits - 1)) - 1);
+	float most = 0;
 
 	for (int64_t i = 0; i < p->rows.len; i++)
 		most = fmaxf(most, fabsf(weight_at(p->n->in[1],
 						   row * p->rows.row + i * p->rows.step, row)));
-	return most > 0 ? top / most : 1;
+	return most > 0 ? ((1 << (bits - 1)) - 1) / (double)most : 1;
 }
 
 static void round_weights(struct product *p, uint32_t bits)
 {
 	for (int64_t k = 0; k < p->rows.n; k++) {
-		float f = bits ? factor_of(p, k, bits) : 1;
+		double f = bits ? factor_of(p, k, bits) : 1;
 
 		for (int64_t i = 0; i < p->rows.len; i++) {
 			float v = weight_at(p->n->in[1], k * p->rows.row + i * p->rows.step, k);
 
-			p->w[k * p->rows.len + i] = (int16_t)rintf(v * f);
+			p->w[k * p->rows.len + i] = (int16_t)rint(v * f);
 		}
 	}
+}
+
+/* No integers stand for infinite values and NaN. */
+static bool is_finite(const struct rvl_tensor *t)
+{
+	int64_t n = t->type == RVL_TYPE_F32 ? rvl_shape_count(&t->shape) : 0;
+
+	for (int64_t i = 0; i < n; i++)
+		if (!isfinite(((const float *)t->data)[i]))
+			return false;
+	return true;
 }
 
 /* Takes the weights as they are, or rounds them where they have more than @bits bits. */
@@ -86,6 +100,28 @@ static void take_weights(struct product *p, uint32_t bits)
 }
 
 /* ---- products ---- */
+
+/* Products that only a general kernel computes. */
+static bool is_general_product(const struct rvl_node *n)
+{
+	static const char *const names[] = {
+		"Attention", "Conv",	    "ConvInteger", "ConvTranspose", "DeformConv",   "Einsum",
+		"FusedConv", "GRU",	    "Gemm",	   "LSTM",	    "LinearAttention",
+		"MatMul",    "MatMulInteger", "MatMulNBits", "QGemm",	    "QLinearConv",
+		"QLinearMatMul", "RNN",
+	};
+
+	for (size_t i = 0; n->def && i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(n->def->name, names[i]))
+			return true;
+	return false;
+}
+
+static bool is_product(const struct rvl_node *n)
+{
+	return rvl_op_traits(n->op) & RVL_TRAIT_PRODUCT || n->op == RVL_OP_B_CONV ||
+	       is_general_product(n);
+}
 
 static bool has_weights(const struct rvl_node *n)
 {
@@ -166,12 +202,17 @@ static void count_product(struct product *p, struct rivulet_factor_row *row)
 	row->of.form = form_of(&row->of);
 }
 
-static int add_row(const struct rvl_node *n, uint32_t bits, struct rivulet_factor *out)
+static int add_row(const struct rvl_node *n, uint32_t bits, struct rivulet_factor *out,
+		   struct rvl_err *err)
 {
 	struct rivulet_factor_row *row = &out->rows[out->n_rows];
 	struct product p;
-	int rc = product_new(n, bits, &p);
+	int rc;
 
+	if (!is_finite(n->in[1]))
+		return rvl_fail(err, -EINVAL, "weights of node \"%s\" are infinite or NaN",
+				n->name);
+	rc = product_new(n, bits, &p);
 	if (!rc) {
 		row->node = strdup(n->name);
 		rc = row->node ? 0 : -ENOMEM;
@@ -181,7 +222,7 @@ static int add_row(const struct rvl_node *n, uint32_t bits, struct rivulet_facto
 		out->n_rows++;
 	}
 	product_free(&p);
-	return rc;
+	return rc ? rvl_fail(err, rc, "no memory for weights") : 0;
 }
 
 static int factor(struct rvl_graph *g, uint32_t bits, struct rivulet_factor *out,
@@ -197,14 +238,12 @@ static int factor(struct rvl_graph *g, uint32_t bits, struct rivulet_factor *out
 	for (uint32_t i = 0; i < g->n_nodes && !rc; i++) {
 		const struct rvl_node *n = g->nodes[i];
 
-		if (!(rvl_op_traits(n->op) & RVL_TRAIT_PRODUCT))
-			continue;
-		if (has_weights(n))
-			rc = add_row(n, bits, out);
+		if (rvl_op_traits(n->op) & RVL_TRAIT_PRODUCT && has_weights(n))
+			rc = add_row(n, bits, out, err);
 		else
-			out->left_out++;
+			out->left_out += is_product(n);
 	}
-	return rc ? rvl_fail(err, rc, "no memory for weights") : 0;
+	return rc;
 }
 
 int rivulet_factor_model(const void *onnx, size_t size, const struct rivulet_compile_options *opt,

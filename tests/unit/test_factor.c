@@ -2,7 +2,9 @@
 /* `rivulet ibtf`: which products of a model it counts, with which weights, and its three formats.
  */
 #include <check.h>
+#include <errno.h>
 #include <json-c/json.h>
+#include <string.h>
 
 #include "files.h"
 #include "rivulet_factor.h"
@@ -119,6 +121,39 @@ START_TEST(test_floats)
 }
 END_TEST
 
+/* Weights that no integer stands for are refused; the smallest ones are rounded as any others. */
+START_TEST(test_odd_floats)
+{
+	static const char *const text[] = {
+		"in x f32 1,2; out y; const w f32 2,1 1 nan; MatMul x w -> y",
+		"in x f32 1,2; out y; const w f32 2,1 1 inf; MatMul x w -> y",
+		"in x f32 1,2; out y; const w f32 2,1 -inf 1; MatMul x w -> y",
+	};
+	struct rivulet_compile_options opt = { 0 };
+	struct rvl_err err = { "" };
+
+	for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
+		model = ot_model(text[i], 13);
+		ck_assert_int_eq(rivulet_factor_model(model.p, model.n, &opt, 0, &f, &err), -EINVAL);
+		ck_assert_ptr_nonnull(strstr(err.msg, "infinite or NaN"));
+		rivulet_factor_free(&f);
+		free(model.p);
+	}
+	count("in x f32 1,2; out y; const w f32 2,1 1e-40 -1e-40; MatMul x w -> y", 0);
+	ck_assert_uint_eq(f.rows[0].of.nonzero, 2);
+	ck_assert_uint_eq(f.rows[0].p, 8);
+}
+END_TEST
+
+/* A transposed convolution is a product, too, and is not passed over without a word. */
+START_TEST(test_transposed)
+{
+	count("in x f32 1,1,2,2; out y; const w f32 1,1,2,2 1 2 3 4; ConvTranspose x w -> y", 0);
+	ck_assert_uint_eq(f.n_rows, 0);
+	ck_assert_uint_eq(f.left_out, 1);
+}
+END_TEST
+
 static const char *words(const char *options)
 {
 	static char line[256];
@@ -171,6 +206,8 @@ int main(void)
 	tcase_add_test(t, test_rounded_integers);
 	tcase_add_test(t, test_zero_point);
 	tcase_add_test(t, test_floats);
+	tcase_add_test(t, test_odd_floats);
+	tcase_add_test(t, test_transposed);
 	t = add_case(s, "verb", 60, setup, teardown);
 	tcase_add_test(t, test_formats);
 	return run_suite(s);

@@ -78,7 +78,9 @@ static void text_report(const struct rivulet_factor *f)
 	       rate(&sum.of));
 	printf("codes: %s\n", rvl_bytes(u[0], (sum.of.storage + 7) / 8));
 	if (f->left_out)
-		printf("%u products without one constant matrix of weights are left out\n", f->left_out);
+		printf("%u products are left out: without one constant matrix of weights, or of "
+		       "transposed, binary and other operators\n",
+		       f->left_out);
 }
 
 static void json_counts(const struct rivulet_ibtf_choice *c)
