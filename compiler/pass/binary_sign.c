@@ -519,14 +519,40 @@ static int thresholds(struct rvl_graph *g, const struct decision *d, struct chai
 	return rc;
 }
 
+/* Whether the zero point is the least integer of the type, so that no value is below 0. */
+static bool is_least_zero(const struct rvl_node *dq)
+{
+	const struct rvl_tensor *q = dq->in[0], *zp = dq->n_in > 2 ? dq->in[2] : NULL;
+
+	if (!zp)
+		return q->type == RVL_TYPE_U8;
+	if (!zp->data || rvl_shape_count(&zp->shape) < 1)
+		return false;
+	return (zp->type == RVL_TYPE_U8 && *(const uint8_t *)zp->data == 0) ||
+	       (zp->type == RVL_TYPE_S8 && *(const int8_t *)zp->data == -128);
+}
+
+/* Whether @t is a Relu, pooled or quantised. */
+static bool never_below_0(const struct rvl_tensor *t)
+{
+	const struct rvl_node *n = t->producer;
+
+	while (n && n->op == RVL_OP_MAX_POOL)
+		n = n->in[0]->producer;
+	return n && (n->op == RVL_OP_RELU || (n->op == RVL_OP_DEQUANTIZE && is_least_zero(n)));
+}
+
 /* Whether a Sign reads what is 0 for a range of values, such as a Relu, so that it has three values. */
 static int is_often_0(struct rvl_graph *g, const struct decision *d, bool *often)
 {
 	struct chain c = { .x = d->x };
 	struct rvl_signs unused;
+	int rc;
 
 	follow(&c, true);
-	return thresholds(g, d, &c, &unused, often);
+	rc = thresholds(g, d, &c, &unused, often);
+	*often |= !c.n && never_below_0(c.x);
+	return rc;
 }
 
 static int find_signs(struct rvl_graph *g, const struct decision *d, struct rvl_signs *s,

@@ -282,6 +282,9 @@ static const struct {
 	{ "Relu x -> d; Sign d -> s; Conv s w -> e; Slice d st en ax -> f; ReduceMean f -> h; Add e h -> y; "
 	  "const st s64 1 0; const en s64 1 4; const ax s64 1 1", "0 over a range" },
 	{ "Clip x minus zero -> d; Sign d -> s; Conv s w -> y", "0 over a range" },
+	{ "Relu x -> d; MaxPool d -> e kernel_shape=[2,2]; Sign e -> s; Conv s w -> y", "0 over a range" },
+	{ "const l f32 - 0.25; const z u8 - 0; QuantizeLinear x l z -> d; DequantizeLinear d l z -> e; "
+	  "Sign e -> s; Conv s w -> y", "0 over a range" },
 	{ "Mul x zero -> d; Sign d -> s; Conv s w -> y", "0 over a range" },
 	{ "Less x nan -> q; Not q -> k2; Where k2 one minus -> s; Conv s w -> y", "no sign" },
 	{ SIGNED "Conv s w huge -> y; const huge f32 4 0 1e20 0 0", "below 2^60" },
