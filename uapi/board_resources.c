@@ -89,6 +89,16 @@ static uint32_t binary(const struct rivulet_board *b)
 
 #define BUCKET_LUTS    160 /* of an engine: adder, forwarding of two sums, operands, control */
 #define BUCKET_OPTIONS 21  /* pairs of the bits of a weight and the columns of a slice */
+#define ROW_SOURCES    15  /* of a bit: shifts by the bits of 1 to 8 planes, 7 places of a piece */
+
+/*
+ * The bits of the rows, out of the pieces that WGT delivers: a piece and a row, shifted by a row in
+ * a cycle. A row of p planes leaves up to p - 1 of 7 rests behind which the next piece begins.
+ */
+static uint32_t rows_of_pieces(const struct rivulet_board *b)
+{
+	return 8 * b->tm * (b->dn + 1) * multiplexer(ROW_SOURCES);
+}
 
 /*
  * Engines with their bits and their input, the inputs of the pixels, and on the way to ACC a chain
@@ -103,7 +113,8 @@ static uint32_t buckets(const struct rivulet_board *b)
 	while (pixels >> steps)
 		steps++; /* powers of two up to @pixels */
 	return b->tm * b->dn * (BUCKET_LUTS + 8 * multiplexer(BUCKET_OPTIONS) + 8 * multiplexer(steps) + 32) +
-	       8 * pixels * multiplexer(b->tn) + 32 * b->tm * (multiplexer(4) + multiplexer(8) + 1);
+	       8 * pixels * multiplexer(b->tn) + rows_of_pieces(b) +
+	       32 * b->tm * (multiplexer(4) + multiplexer(8) + 1);
 }
 
 /* Whether the board has the array of multipliers, its adders and accumulators. */
