@@ -203,6 +203,8 @@ static int check_board(struct parser *p)
 		return fail(p, "tm = %u is not a multiple of tn = %u", b->tm, b->tn);
 	if (b->tm * b->tn % 16 || b->tn % 4)
 		return fail(p, "tm x tn must be a multiple of 16, tn of 4");
+	if (b->tn > 63 && b->modes >> RIVULET_MODE_BITPLANE & 1)
+		return fail(p, "bit planes need tn below 64, for which C_MODE.dn has no value");
 	if (b->port_bytes & (b->port_bytes - 1))
 		return fail(p, "port_bytes = %u is not a power of two", b->port_bytes);
 	if (b->burst_bytes & (b->burst_bytes - 1))

@@ -172,6 +172,15 @@ static const struct {
 	{ "dn = 4", "dn = 5", "b.board: dn = 5 does not divide tn = 16" },
 	{ "tm = 32\ntn = 16\ndn = 4", "tm = 12\ntn = 6\ndn = 3",
 	  "b.board: tm x tn must be a multiple of 16, tn of 4" },
+	{ "tm = 32\ntn = 16\ndn = 4\n"
+	  "inp_bytes = 0x18000   # 96 KiB\n"
+	  "wgt_bytes = 98304\nacc_bytes = 65536\n"
+	  "port_bytes = 16\r\nmem_latency = 64\ndma_bits = 40\nqueue_depth = 64\n"
+	  "modes = 1\n",
+	  "tm = 64\ntn = 64\ndn = 4\n"
+	  "inp_bytes = 98304\nwgt_bytes = 98304\nacc_bytes = 65536\n"
+	  "port_bytes = 16\nmem_latency = 64\ndma_bits = 40\nqueue_depth = 64\nmodes = 9\n",
+	  "b.board: bit planes need tn below 64, for which C_MODE.dn has no value" },
 	{ "port_bytes = 16", "port_bytes = 24",
 	  "b.board: port_bytes = 24 is not a power of two" },
 	{ "# a board", "burst_bytes = 384", "b.board: burst_bytes = 384 is not a power of two" },
