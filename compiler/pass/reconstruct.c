@@ -22,9 +22,12 @@
 #include "qmath.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 /* Tensors that are looked at to find the parameters of one result. */
 #define MAX_LOOKED_AT 64
+
+#define STEPS 256 /* of a byte */
 
 /* A float result whose operator could compute between bytes. */
 struct result {
@@ -149,17 +152,111 @@ static struct sides sides_of_operand(const struct rvl_tensor *t)
 	return sides_of_steps(dq->in[0]->type == RVL_TYPE_U8, rvl_zero_of(dq));
 }
 
-/* Of operators whose result is a mean, a sum or a product of operands, and of those that cut one. */
-static struct sides sides_of_operator(const struct rvl_node *n)
+/* A shape like @x for all bytes of the operand; false if constants differ along its only axis, @axis. */
+static bool shape_of_steps(const struct rvl_shape *x, int32_t axis, struct rvl_shape *out)
+{
+	int32_t spare = axis == 0 ? 1 : 0;
+
+	if (spare >= x->rank)
+		return false;
+	*out = (struct rvl_shape){ .rank = x->rank };
+	for (int32_t i = 0; i < x->rank; i++)
+		out->dim[i] = i == spare ? STEPS : i == axis ? x->dim[i] : 1;
+	return true;
+}
+
+/* Runs the kernel on all bytes of the operand, each @inner times in a row. */
+static bool run_on_steps(const struct rvl_kernel_desc *d, const struct rvl_node *dq, int64_t inner, float *x,
+			 float *y)
+{
+	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_NONE } };
+	struct rvl_value out[RVL_MAX_OUT] = { { .type = RVL_TYPE_NONE } };
+	int32_t first = rvl_qmin(dq->in[0]->type == RVL_TYPE_U8);
+	struct rvl_kernel *k;
+	void *scratch;
+	bool ok;
+
+	for (int64_t i = 0; i < rvl_shape_count(&d->in[0].shape); i++)
+		x[i] = rvl_dequantize(first + (int32_t)(i / inner % STEPS), rvl_scale_of(dq), rvl_zero_of(dq));
+	for (uint32_t i = 0; i < d->n_in; i++)
+		in[i] = (struct rvl_value){ .type = d->in[i].type, .shape = d->in[i].shape,
+					    .data = i ? (void *)(uintptr_t)d->in[i].data : x };
+	out[0] = (struct rvl_value){ .type = d->out[0].type, .shape = d->out[0].shape, .data = y };
+	if (rvl_kernel_new(d, true, &k, NULL))
+		return false;
+	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) / 64 + 1) * 64);
+	ok = scratch && !rvl_kernel_run_values(k, in, out, scratch, NULL, NULL);
+	free(scratch);
+	rvl_kernel_free(k);
+	return ok;
+}
+
+/* Of an element-wise function of one value: on which sides it leaves zero by more than @least. */
+static struct sides sides_of_function(const struct rvl_node *n, int32_t axis, float least)
+{
+	const struct rvl_node *dq = n->in[0]->producer;
+	struct sides sides = { true, true };
+	struct rvl_kernel_desc d;
+	float *x, *y;
+	int64_t count;
+
+	rvl_node_desc(n, &d);
+	if ((dq->in[0]->type != RVL_TYPE_U8 && dq->in[0]->type != RVL_TYPE_S8) || !rvl_scale_is_constant(dq) ||
+	    !shape_of_steps(&n->in[0]->shape, axis, &d.in[0].shape))
+		return sides;
+	d.out[0].shape = d.in[0].shape;
+	count = rvl_shape_count(&d.in[0].shape);
+	x = calloc((size_t)count, sizeof(*x));
+	y = calloc((size_t)count, sizeof(*y));
+	if (x && y && run_on_steps(&d, dq, axis == 0 ? 1 : count / STEPS, x, y)) {
+		sides = (struct sides){ false, false };
+		for (int64_t i = 0; i < count; i++) {
+			sides.below |= y[i] < -least;
+			sides.above |= y[i] > least;
+		}
+	}
+	free(x);
+	free(y);
+	return sides;
+}
+
+static struct sides sides_of_general(const struct rvl_node *n, float least)
+{
+	int32_t axis;
+
+	if (rvl_op_blends(n))
+		return sides_of_operand(n->in[0]);
+	return n->def->flags & RVL_OP_ELEMENTWISE && n->in[0]->shape.rank && rvl_op_of_one_value(n, &axis) ?
+		       sides_of_function(n, axis, least) : (struct sides){ true, true };
+}
+
+static struct sides sides_of_clip(const struct rvl_node *n, struct sides a)
+{
+	float lo = n->attr.f_lo, hi = n->attr.f_hi;
+
+	rvl_const_f32(n->n_in > 1 ? n->in[1] : NULL, &lo);
+	rvl_const_f32(n->n_in > 2 ? n->in[2] : NULL, &hi);
+	return (struct sides){ (a.below && !(lo >= 0)) || hi < 0, (a.above && !(hi <= 0)) || lo > 0 };
+}
+
+/*
+ * Of operators whose result is a mean, a sum or a product of operands, of those that cut one, and of
+ * functions.
+ */
+static struct sides sides_of_operator(const struct rvl_node *n, float least)
 {
 	struct sides a = sides_of_operand(n->in[0]), b;
 
 	switch (n->op) {
 	case RVL_OP_RELU:
 		return (struct sides){ false, a.above };
+	case RVL_OP_CLIP:
+		return sides_of_clip(n, a);
 	case RVL_OP_AVERAGE_POOL:
 	case RVL_OP_GLOBAL_AVERAGE_POOL:
 		return a;
+	case RVL_OP_GENERAL:
+		return sides_of_general(n, least);
 	case RVL_OP_ADD:
 		b = sides_of_operand(n->in[1]);
 		return (struct sides){ a.below || b.below, a.above || b.above };
@@ -177,10 +274,10 @@ static bool leaves_out(const struct result *r)
 {
 	const struct rvl_node *n = r->t->producer;
 	struct sides q = sides_of_steps(r->q->out[0]->type == RVL_TYPE_U8, rvl_zero_of(r->q));
-	struct sides y = sides_of_operator(n);
+	struct sides y = sides_of_operator(n, rvl_scale_of(r->q) / 2);
 
-	if (n->op == RVL_OP_GENERAL || n->op == RVL_OP_CLIP) /* functions, whose sides are not computed */
-		return false;
+	if (n->op == RVL_OP_CLIP) /* its limits are those of the sides already, also as operands */
+		return (y.below && !q.below) || (y.above && !q.above);
 	y.below &= !(n->attr.f_lo >= 0);
 	y.above &= !(n->attr.f_hi <= 0);
 	return (y.below && !q.below) || (y.above && !q.above);

@@ -395,6 +395,50 @@ START_TEST(one_sided_steps_are_no_range_of_a_signed_value)
 }
 END_TEST
 
+/* The same of a function: @op makes r of the signed x, or of @x. */
+static void compare_function(const char *op, int zero, float worst_allowed)
+{
+	const struct rivulet_compile_options off = { .no_reconstruct = true }, on = { 0 };
+	struct model *m = calloc(1, sizeof(*m));
+	struct outcome before, after;
+	uint8_t x[4 * 6 * 5];
+	float worst = 0;
+
+	open_model(m, 1);
+	say(m, "%s const s f32 - 0.05; const z u8 - %d; QuantizeLinear r s z -> q; out q; Neg r -> n; out n;",
+	    op, zero);
+	for (size_t i = 0; i < sizeof(x); i++)
+		x[i] = (uint8_t)splitmix(&m->seed);
+	compile_and_run(m, &off, x, &before);
+	compile_and_run(m, &on, x, &after);
+	for (size_t i = 0; i < before.size[1] / sizeof(float); i++)
+		worst = fmaxf(worst, fabsf(((float *)before.out[1])[i] - ((float *)after.out[1])[i]));
+	ck_assert_mem_eq(before.out[0], after.out[0], before.size[0]);
+	ck_assert_msg(worst <= worst_allowed, "%s: the float consumer's value changes by %g", op, (double)worst);
+	ck_assert_msg(worst_allowed == 0 || worst > 0, "%s: it is not between bytes", op);
+	release(&before);
+	release(&after);
+	free(m);
+}
+
+START_TEST(one_sided_steps_are_no_range_of_a_signed_function)
+{
+	load_board();
+	compare_function("const k f32 4,1,1 0.5 0.25 0 0.1; PRelu x k -> r;", 0, 0);
+	compare_function("const k f32 4,1,1 -0.5 -0.25 0 -0.1; PRelu x k -> r;", 0, 0.0251f);
+	compare_function("Elu x -> r;", 0, 0);
+	compare_function("Tanh x -> r;", 0, 0);
+	compare_function("Sigmoid x -> r;", 0, 0.0251f);
+	compare_function("Tanh x -> r;", 128, 0.0251f);
+	compare_function("Neg x -> r;", 255, 0);
+	compare_function("const lo f32 - -1; const hi f32 - 1; Clip x lo hi -> r;", 0, 0);
+	compare_function("const lo f32 - 0; const hi f32 - 1; Clip x lo hi -> r;", 0, 0.0251f);
+	compare_function("const f f32 4 1 1 2 2; Resize x _ f -> r mode='linear';", 0, 0);
+	compare_function("Relu x -> p; QuantizeLinear p xs xz -> pq; DequantizeLinear pq xs xz -> pf;"
+			 "Sub x pf -> r;", 0, 0);
+}
+END_TEST
+
 /* ---- the model of the paper ---- */
 
 /*
@@ -533,6 +577,7 @@ int main(void)
 
 	tcase_add_test(t, random_graphs_are_equal_before_and_after);
 	tcase_add_test(t, one_sided_steps_are_no_range_of_a_signed_value);
+	tcase_add_test(t, one_sided_steps_are_no_range_of_a_signed_function);
 	tcase_add_test(t, ssd_becomes_one_segment);
 	tcase_add_test(t, unsupported_operator_in_the_middle_is_named);
 	return run_suite(s);
