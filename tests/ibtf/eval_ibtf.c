@@ -120,17 +120,29 @@ struct sums {
 	double weights, eq_mac, formula, even, buckets, adds;
 };
 
+static bool layer_ok(const struct layer *l)
+{
+	return l->shape.n && l->shape.m && l->groups && l->windows >= 1 && l->shape.p &&
+	       l->shape.p <= RIVULET_IBTF_BITS && l->zeros < 100;
+}
+
+/* Ends at a line that is no layer, because a layer left out would change the totals. */
 static bool read_layer(FILE *f, struct layer *l)
 {
 	char line[256];
 
-	while (fgets(line, sizeof(line), f))
+	while (fgets(line, sizeof(line), f)) {
+		if (*line == '#' || !strncmp(line, "network,", 8))
+			continue;
 		if (sscanf(line, "%31[^,],%31[^,],%u,%u,%u,%lf,%u,%u", l->network, l->name,
 			   &l->shape.n, &l->shape.m, &l->groups, &l->windows, &l->shape.p,
-			   &l->zeros) == 8) {
-			l->shape.is_signed = true;
-			return true;
+			   &l->zeros) != 8 || !layer_ok(l)) {
+			fprintf(stderr, "eval_ibtf: no layer: %s", line);
+			exit(2);
 		}
+		l->shape.is_signed = true;
+		return true;
+	}
 	return false;
 }
 
