@@ -105,10 +105,10 @@ static void take_weights(struct product *p, uint32_t bits)
 static bool is_general_product(const struct rvl_node *n)
 {
 	static const char *const names[] = {
-		"Attention", "Conv",	    "ConvInteger", "ConvTranspose", "DeformConv",   "Einsum",
-		"FusedConv", "GRU",	    "Gemm",	   "LSTM",	    "LinearAttention",
-		"MatMul",    "MatMulInteger", "MatMulNBits", "QGemm",	    "QLinearConv",
-		"QLinearMatMul", "RNN",
+		"Attention",	   "Conv",	    "ConvInteger",   "ConvTranspose", "DeformConv",
+		"Einsum",	   "FusedConv",	    "GRU",	     "Gemm",	      "LSTM",
+		"LinearAttention", "MatMul",	    "MatMulInteger", "MatMulNBits",   "QGemm",
+		"QLinearConv",	   "QLinearMatMul", "RNN",
 	};
 
 	for (size_t i = 0; n->def && i < sizeof(names) / sizeof(names[0]); i++)

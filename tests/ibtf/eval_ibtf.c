@@ -136,7 +136,8 @@ static bool read_layer(FILE *f, struct layer *l)
 			continue;
 		if (sscanf(line, "%31[^,],%31[^,],%u,%u,%u,%lf,%u,%u", l->network, l->name,
 			   &l->shape.n, &l->shape.m, &l->groups, &l->windows, &l->shape.p,
-			   &l->zeros) != 8 || !layer_ok(l)) {
+			   &l->zeros) != 8 ||
+		    !layer_ok(l)) {
 			fprintf(stderr, "eval_ibtf: no layer: %s", line);
 			exit(2);
 		}
