@@ -63,6 +63,14 @@ static const char *average_accepted(struct rvl_graph *g, const struct rvl_node *
 }
 
 #define INEXACT_SLOPES "its slopes differ by channel, and no factors of the NPU give its bytes exactly"
+#define MANY_SLOPES "its slopes differ by channel, and more than 16384 of them are not tried"
+
+static const char *lack_of_slopes(const struct rvl_node *n)
+{
+	const struct rvl_shape *x = &n->in[0]->shape;
+
+	return x->rank > 1 && x->dim[1] > RVL_MOST_SLOPES ? MANY_SLOPES : INEXACT_SLOPES;
+}
 
 static const char *one_table(struct rvl_graph *g, const struct rvl_node *n)
 {
@@ -70,7 +78,7 @@ static const char *one_table(struct rvl_graph *g, const struct rvl_node *n)
 
 	(void)g;
 	if (n->def && n->def->role == RVL_ROLE_PRELU && rvl_op_of_one_value(n, &axis) && axis != RVL_AXIS_NONE)
-		return INEXACT_SLOPES;
+		return lack_of_slopes(n);
 	return rvl_op_of_one_value(n, &axis) && axis == RVL_AXIS_NONE ? NULL :
 	       "its constants differ along an axis, and the NPU has one table for all values";
 }
@@ -154,7 +162,7 @@ static const char *bytes_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
 	if (n->def->flags & RVL_OP_BLENDS_IF_LINEAR)
 		return "the NPU interpolates by whole factors up to 4 and channels that fill whole words, from pixel centres or corners";
 	if (n->def->role == RVL_ROLE_PRELU)
-		return INEXACT_SLOPES;
+		return lack_of_slopes(n);
 	return rvl_graph_printf(g, "the NPU has no arithmetic of %s; the CPU computes it between bytes",
 				n->def->name);
 }

@@ -6,6 +6,9 @@
 #include "graph/graph.h"
 #include "rivulet_op.h"
 
+/* Channels of a PRelu on the NPU. Each costs the search of a factor; a model of 1 KB can have millions. */
+#define RVL_MOST_SLOPES 16384
+
 /** The only reader of @t if there is exactly one and @t is no graph output; else NULL. */
 struct rvl_node *rvl_only_user(const struct rvl_tensor *t);
 

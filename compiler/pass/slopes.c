@@ -108,6 +108,8 @@ static bool matches(struct slopes *s)
 	if (rvl_constant_axis(&c, 0, 1) != 1)
 		return false;
 	s->channels = n->in[0]->shape.dim[1];
+	if (s->channels > RVL_MOST_SLOPES)
+		return false;
 	s->scale = rvl_arena_array(s->g->arena, (size_t)s->channels, sizeof(*s->scale));
 	s->weight = rvl_arena_array(s->g->arena, (size_t)s->channels, sizeof(*s->weight));
 	return s->scale && s->weight && find_weights(s);
