@@ -154,7 +154,13 @@ static const char *repeats_pixels(struct rvl_graph *g, const struct rvl_node *n)
 	struct rvl_repeat rep;
 	const char *why = bytes_in_and_out(g, n);
 
-	return !why && rvl_repeats_pixels(n, &rep) ? NULL : general(g, n);
+	if (why)
+		return general(g, n);
+	if (rvl_repeats_pixels(n, &rep))
+		return NULL;
+	if (rvl_op_moves(n) && rvl_repeat_costs_too_much(n))
+		return "copies of pixels are looked for only in images of up to 16 MiB";
+	return general(g, n);
 }
 
 static const char *bytes_on_cpu(struct rvl_graph *g, const struct rvl_node *n)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define MAX_REPEAT 32
+#define MOST_REPEATED (INT64_C(16) << 20) /* bytes of an image, on which the operator runs three times */
 
 /* The result is the operand with copies of its edges around it. */
 static bool edges(const struct rvl_node *n, struct rvl_repeat *rep)
@@ -122,6 +123,12 @@ static struct rvl_kernel *plain_kernel(const struct rvl_node *n)
 	return rvl_kernel_new(&d, true, &k, NULL) ? NULL : k;
 }
 
+bool rvl_repeat_costs_too_much(const struct rvl_node *n)
+{
+	return rvl_shape_count(&n->in[0]->shape) > MOST_REPEATED ||
+	       rvl_shape_count(&n->out[0]->shape) > MOST_REPEATED;
+}
+
 bool rvl_repeats_pixels(const struct rvl_node *n, struct rvl_repeat *rep)
 {
 	struct rvl_kernel *k;
@@ -129,7 +136,7 @@ bool rvl_repeats_pixels(const struct rvl_node *n, struct rvl_repeat *rep)
 	void *scratch;
 	bool ok = false;
 
-	if (!form_of(n, rep))
+	if (!form_of(n, rep) || rvl_repeat_costs_too_much(n))
 		return false;
 	k = plain_kernel(n);
 	if (!k)

@@ -17,10 +17,13 @@ struct rvl_repeat {
 	int64_t top, left;
 };
 
+/** rvl_repeat_costs_too_much() - whether the images of @n are too large to run it on them */
+bool rvl_repeat_costs_too_much(const struct rvl_node *n);
 /**
  * Whether each pixel of the result of @n, an image of 4 dimensions of bytes, has values of the pixel of
- * the operand whose indices are those of the result divided by @rep, as @rep says. The operator's own computation decides: it
- * runs on images whose bytes are the indices of their elements.
+ * the operand whose indices are those of the result divided by @rep, as @rep says. The operator's own
+ * computation decides: it runs on images whose bytes are the indices of their elements. False if
+ * that costs too much.
  */
 bool rvl_repeats_pixels(const struct rvl_node *n, struct rvl_repeat *rep);
 

@@ -155,6 +155,9 @@ static const struct model left[] = {
 	{ "no factors of the NPU give its bytes exactly",
 	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
 	  "const k f32 20,1,1 0.1 -0.25 0 1.5 0.3; PRelu x k -> y;" OUTPUT, 13, 0 },
+	{ "copies of pixels are looked for only in images of up to 16 MiB",
+	  "in i u8 1,1,4096,4096; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  "const p s64 8 0 0 1 1 0 0 1 1; Pad x p -> y mode='edge';" OUTPUT, 13, 0 },
 	{ "more than 16384 of them are not tried", /* which would take 40 us each */
 	  "in i u8 1,16385,1,1; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
 	  "const n s64 3 16385 1 1; ConstantOfShape n -> k; PRelu x k -> y;" OUTPUT, 13, 0 },
