@@ -5,6 +5,7 @@
  * DequantizeLinear behind a result that has other readers:
  *
  *	op -> t -> Q, float consumers		becomes	op -> Q -> DQ -> t -> float consumers
+ *	function -> t -> Q, float consumers	becomes	function -> Q and function -> t -> float consumers
  *	op -> t -> moves of t -> Q and others	becomes	op -> Q' -> DQ -> t -> the same readers
  *	op with a clamp -> t -> float consumers	becomes	op -> Q' -> DQ -> t -> the same readers
  *
@@ -133,14 +134,19 @@ static struct rvl_node *quantise_of(const struct rvl_tensor *t, int *left)
 
 /* ---- their range ---- */
 
-/* On which sides of zero values can lie. */
+/* On which sides of zero values can lie, and the least and the largest that occur if lo <= hi. */
 struct sides {
 	bool below, above;
+	float lo, hi;
 };
 
-static struct sides sides_of_steps(bool u8, int32_t zero)
+static const struct sides any_value = { true, true, INFINITY, -INFINITY };
+
+static struct sides sides_of_steps(bool u8, float scale, int32_t zero)
 {
-	return (struct sides){ zero > rvl_qmin(u8), zero < rvl_qmax(u8) };
+	return (struct sides){ zero > rvl_qmin(u8), zero < rvl_qmax(u8),
+			       rvl_dequantize(rvl_qmin(u8), scale, zero),
+			       rvl_dequantize(rvl_qmax(u8), scale, zero) };
 }
 
 static struct sides sides_of_operand(const struct rvl_tensor *t)
@@ -148,8 +154,8 @@ static struct sides sides_of_operand(const struct rvl_tensor *t)
 	const struct rvl_node *dq = is_dequantised(t) ? t->producer : NULL;
 
 	if (!dq || !rvl_scale_is_constant(dq))
-		return (struct sides){ true, true };
-	return sides_of_steps(dq->in[0]->type == RVL_TYPE_U8, rvl_zero_of(dq));
+		return any_value;
+	return sides_of_steps(dq->in[0]->type == RVL_TYPE_U8, rvl_scale_of(dq), rvl_zero_of(dq));
 }
 
 /* A shape like @x for all bytes of the operand; false if constants differ along its only axis, @axis. */
@@ -195,7 +201,7 @@ static bool run_on_steps(const struct rvl_kernel_desc *d, const struct rvl_node 
 static struct sides sides_of_function(const struct rvl_node *n, int32_t axis, float least)
 {
 	const struct rvl_node *dq = n->in[0]->producer;
-	struct sides sides = { true, true };
+	struct sides sides = any_value;
 	struct rvl_kernel_desc d;
 	float *x, *y;
 	int64_t count;
@@ -209,10 +215,12 @@ static struct sides sides_of_function(const struct rvl_node *n, int32_t axis, fl
 	x = calloc((size_t)count, sizeof(*x));
 	y = calloc((size_t)count, sizeof(*y));
 	if (x && y && run_on_steps(&d, dq, axis == 0 ? 1 : count / STEPS, x, y)) {
-		sides = (struct sides){ false, false };
+		sides = (struct sides){ false, false, INFINITY, -INFINITY };
 		for (int64_t i = 0; i < count; i++) {
 			sides.below |= y[i] < -least;
 			sides.above |= y[i] > least;
+			sides.lo = fminf(sides.lo, y[i]);
+			sides.hi = fmaxf(sides.hi, y[i]);
 		}
 	}
 	free(x);
@@ -227,7 +235,18 @@ static struct sides sides_of_general(const struct rvl_node *n, float least)
 	if (rvl_op_blends(n))
 		return sides_of_operand(n->in[0]);
 	return n->def->flags & RVL_OP_ELEMENTWISE && n->in[0]->shape.rank && rvl_op_of_one_value(n, &axis) ?
-		       sides_of_function(n, axis, least) : (struct sides){ true, true };
+		       sides_of_function(n, axis, least) : any_value;
+}
+
+static struct sides clamp(struct sides a, float lo, float hi)
+{
+	struct sides c = { (a.below && !(lo >= 0)) || hi < 0, (a.above && !(hi <= 0)) || lo > 0, a.lo, a.hi };
+
+	if (a.lo <= a.hi) {
+		c.lo = fminf(fmaxf(a.lo, lo), hi);
+		c.hi = fminf(fmaxf(a.hi, lo), hi);
+	}
+	return c;
 }
 
 static struct sides sides_of_clip(const struct rvl_node *n, struct sides a)
@@ -236,7 +255,7 @@ static struct sides sides_of_clip(const struct rvl_node *n, struct sides a)
 
 	rvl_const_f32(n->n_in > 1 ? n->in[1] : NULL, &lo);
 	rvl_const_f32(n->n_in > 2 ? n->in[2] : NULL, &hi);
-	return (struct sides){ (a.below && !(lo >= 0)) || hi < 0, (a.above && !(hi <= 0)) || lo > 0 };
+	return clamp(a, lo, hi);
 }
 
 /*
@@ -249,38 +268,42 @@ static struct sides sides_of_operator(const struct rvl_node *n, float least)
 
 	switch (n->op) {
 	case RVL_OP_RELU:
-		return (struct sides){ false, a.above };
+		return clamp(a, 0, INFINITY);
 	case RVL_OP_CLIP:
 		return sides_of_clip(n, a);
 	case RVL_OP_AVERAGE_POOL:
 	case RVL_OP_GLOBAL_AVERAGE_POOL:
-		return a;
+		return (struct sides){ a.below, a.above, INFINITY, -INFINITY };
 	case RVL_OP_GENERAL:
 		return sides_of_general(n, least);
 	case RVL_OP_ADD:
 		b = sides_of_operand(n->in[1]);
-		return (struct sides){ a.below || b.below, a.above || b.above };
+		return (struct sides){ a.below || b.below, a.above || b.above, INFINITY, -INFINITY };
 	case RVL_OP_MUL:
 		b = sides_of_operand(n->in[1]);
 		return (struct sides){ (a.below && b.above) || (a.above && b.below),
-				       (a.below && b.below) || (a.above && b.above) };
+				       (a.below && b.below) || (a.above && b.above), INFINITY, -INFINITY };
 	default:
-		return (struct sides){ true, true };
+		return any_value;
 	}
 }
 
-/* Whether the steps of @r->q leave out a side of zero on which the result can lie. */
+/*
+ * Whether the steps of @r->q leave out a side of zero on which the result can lie, or a value that it has
+ * by more than half a step.
+ */
 static bool leaves_out(const struct result *r)
 {
 	const struct rvl_node *n = r->t->producer;
-	struct sides q = sides_of_steps(r->q->out[0]->type == RVL_TYPE_U8, rvl_zero_of(r->q));
-	struct sides y = sides_of_operator(n, rvl_scale_of(r->q) / 2);
+	float half = rvl_scale_of(r->q) / 2;
+	struct sides q = sides_of_steps(r->q->out[0]->type == RVL_TYPE_U8, rvl_scale_of(r->q),
+					rvl_zero_of(r->q));
+	struct sides y = sides_of_operator(n, half);
 
-	if (n->op == RVL_OP_CLIP) /* its limits are those of the sides already, also as operands */
-		return (y.below && !q.below) || (y.above && !q.above);
-	y.below &= !(n->attr.f_lo >= 0);
-	y.above &= !(n->attr.f_hi <= 0);
-	return (y.below && !q.below) || (y.above && !q.above);
+	if (n->op != RVL_OP_CLIP) /* its limits may be operands and are those of the sides already */
+		y = clamp(y, n->attr.f_lo, n->attr.f_hi);
+	return (y.below && !q.below) || (y.above && !q.above) ||
+	       (y.lo <= y.hi && (y.lo < q.lo - half || y.hi > q.hi + half));
 }
 
 /* ---- nodes ---- */
@@ -359,6 +382,17 @@ static int copy_operator(struct result *r, const struct rvl_node *n, struct rvl_
 	return rc ? rc : rvl_node_set_in(r->g, y->producer, 0, x, r->err);
 }
 
+/* The QuantizeLinear @q gets the operator a second time. */
+static int part(struct result *r, struct rvl_node *q)
+{
+	struct rvl_tensor *y;
+	int rc = rvl_tensor_like(r->g, r->t, &y, r->err);
+
+	if (!rc)
+		rc = copy_operator(r, r->t->producer, y);
+	return rc ? rc : rvl_node_set_in(r->g, q, 0, y, r->err);
+}
+
 /*
  * QuantizeLinear nodes of @r->t with other parameters than @r->q each get the operator a second
  * time: rounding what is rounded already would change their bytes.
@@ -369,22 +403,26 @@ static int part_others(struct result *r)
 
 	for (uint32_t i = 0; i < r->t->n_users && !rc;) {
 		struct rvl_node *u = r->t->users[i];
-		struct rvl_tensor *y;
 
 		if (u == r->q || u->in[0] != r->t || !makes_bytes(u)) {
 			i++;
 			continue;
 		}
-		rc = rvl_tensor_like(r->g, r->t, &y, r->err);
-		if (!rc)
-			rc = copy_operator(r, r->t->producer, y);
-		if (!rc)
-			rc = rvl_node_set_in(r->g, u, 0, y, r->err);
+		rc = part(r, u);
 	}
 	return rc;
 }
 
 /* ---- the three forms ---- */
+
+/* Whether the CPU computes the operator again with little work beside that of a DequantizeLinear. */
+static bool is_function(const struct rvl_node *n)
+{
+	int32_t axis;
+
+	return n->op == RVL_OP_RELU || n->op == RVL_OP_CLIP ||
+	       (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_ELEMENTWISE && rvl_op_of_one_value(n, &axis));
+}
 
 /* @r->q reads the result itself. */
 static int beside_quantise(struct result *r)
@@ -396,6 +434,8 @@ static int beside_quantise(struct result *r)
 		rc = part_others(r);
 	if (rc || rvl_only_user(r->t) == r->q)
 		return rc;
+	if (is_function(r->t->producer))
+		return part(r, r->q);
 	rc = split(r, &raw);
 	if (!rc)
 		rc = rvl_node_set_in(r->g, r->q, 0, raw, r->err);
@@ -467,6 +507,7 @@ bool rvl_op_lacks_scale(const struct rvl_node *n)
 static int reconstruct(struct result *r)
 {
 	int left = MAX_LOOKED_AT;
+	bool beside;
 
 	if (r->t->type != RVL_TYPE_F32 || r->t->bounded || (!r->t->n_users && !r->t->is_output) ||
 	    !computes_on_bytes(r->t->producer) || quantised_alone(r->t))
@@ -474,9 +515,10 @@ static int reconstruct(struct result *r)
 	r->q = quantise_of(r->t, &left);
 	if (!r->q)
 		return within_bounds(r);
-	if (leaves_out(r))
+	beside = r->q->in[0] == r->t;
+	if (!(beside && is_function(r->t->producer)) && leaves_out(r))
 		return 0;
-	return r->q->in[0] == r->t ? beside_quantise(r) : before_moves(r);
+	return beside ? beside_quantise(r) : before_moves(r);
 }
 
 int rvl_pass_reconstruct(struct rvl_graph *g, struct rvl_err *err)
