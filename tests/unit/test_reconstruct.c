@@ -357,10 +357,11 @@ START_TEST(random_graphs_are_equal_before_and_after)
 END_TEST
 
 /*
- * A QuantizeLinear whose range ends at zero is a Relu, too. A float consumer in front of it reads
- * negative values, so that the convolution stays float, unless its own clamp leaves none of them.
+ * @op makes @result of the signed x; a QuantizeLinear with steps of 0.05 from @zero on and a float
+ * consumer read it. The bytes are the same with and without reconstruction. Returns by how much the
+ * consumer's values change at most, and in *on_npu the steps of the NPU.
  */
-static void compare_one_sided(const char *clamp, const char *result, bool on_npu)
+static float float_change(const char *op, const char *result, int zero, uint32_t *on_npu)
 {
 	const struct rivulet_compile_options off = { .no_reconstruct = true }, on = { 0 };
 	struct model *m = calloc(1, sizeof(*m));
@@ -369,10 +370,8 @@ static void compare_one_sided(const char *clamp, const char *result, bool on_npu
 	float worst = 0;
 
 	open_model(m, 1);
-	say(m, "const w s8 2,4,1,1 90 -80 70 60 -50 40 30 -20; const ws f32 - 0.01; const wz s8 - 0;"
-	       "DequantizeLinear w ws wz -> wf; Conv x wf -> c; %s", clamp);
-	say(m, "const s f32 - 0.05; const z u8 - 0; QuantizeLinear %s s z -> q; out q; Neg %s -> n; out n;",
-	    result, result);
+	say(m, "%s const s f32 - 0.05; const z u8 - %d; QuantizeLinear %s s z -> q; out q; Neg %s -> n; out n;",
+	    op, zero, result, result);
 	for (size_t i = 0; i < sizeof(x); i++)
 		x[i] = (uint8_t)splitmix(&m->seed);
 	compile_and_run(m, &off, x, &before);
@@ -380,11 +379,29 @@ static void compare_one_sided(const char *clamp, const char *result, bool on_npu
 	for (size_t i = 0; i < before.size[1] / sizeof(float); i++)
 		worst = fmaxf(worst, fabsf(((float *)before.out[1])[i] - ((float *)after.out[1])[i]));
 	ck_assert_mem_eq(before.out[0], after.out[0], before.size[0]);
-	ck_assert_msg(worst <= 0.0251f, "the float consumer's value changes by %g", (double)worst);
-	ck_assert_int_eq(after.npu, on_npu);
+	*on_npu = after.npu;
 	release(&before);
 	release(&after);
 	free(m);
+	return worst;
+}
+
+/*
+ * A QuantizeLinear whose range ends at zero is a Relu, too. A float consumer in front of it reads
+ * negative values, so that the convolution stays float, unless its own clamp leaves none of them.
+ */
+static void compare_one_sided(const char *clamp, const char *result, bool on_npu)
+{
+	char text[512];
+	uint32_t npu;
+	float worst;
+
+	snprintf(text, sizeof(text),
+		 "const w s8 2,4,1,1 90 -80 70 60 -50 40 30 -20; const ws f32 - 0.01; const wz s8 - 0;"
+		 "DequantizeLinear w ws wz -> wf; Conv x wf -> c; %s", clamp);
+	worst = float_change(text, result, 0, &npu);
+	ck_assert_msg(worst <= 0.0251f, "the float consumer's value changes by %g", (double)worst);
+	ck_assert_int_eq(npu, on_npu);
 }
 
 START_TEST(one_sided_steps_are_no_range_of_a_signed_value)
@@ -398,27 +415,11 @@ END_TEST
 /* The same of a function: @op makes r of the signed x. */
 static void compare_function(const char *op, int zero, float worst_allowed)
 {
-	const struct rivulet_compile_options off = { .no_reconstruct = true }, on = { 0 };
-	struct model *m = calloc(1, sizeof(*m));
-	struct outcome before, after;
-	uint8_t x[4 * 6 * 5];
-	float worst = 0;
+	uint32_t npu;
+	float worst = float_change(op, "r", zero, &npu);
 
-	open_model(m, 1);
-	say(m, "%s const s f32 - 0.05; const z u8 - %d; QuantizeLinear r s z -> q; out q; Neg r -> n; out n;",
-	    op, zero);
-	for (size_t i = 0; i < sizeof(x); i++)
-		x[i] = (uint8_t)splitmix(&m->seed);
-	compile_and_run(m, &off, x, &before);
-	compile_and_run(m, &on, x, &after);
-	for (size_t i = 0; i < before.size[1] / sizeof(float); i++)
-		worst = fmaxf(worst, fabsf(((float *)before.out[1])[i] - ((float *)after.out[1])[i]));
-	ck_assert_mem_eq(before.out[0], after.out[0], before.size[0]);
 	ck_assert_msg(worst <= worst_allowed, "%s: the float consumer's value changes by %g", op, (double)worst);
 	ck_assert_msg(worst_allowed == 0 || worst > 0, "%s: it is not between bytes", op);
-	release(&before);
-	release(&after);
-	free(m);
 }
 
 /* Functions of x, up to their result, and whether the steps from @zero on cover what they make. */
