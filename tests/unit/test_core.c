@@ -632,6 +632,19 @@ static struct rivulet_decoded gen_stream(struct pair *p)
 	return d;
 }
 
+/* Weights begin at rows of the array, and so do those of the next blocks. */
+static void align_weights(struct rig *g, struct rivulet_decoded *d)
+{
+	struct rivulet_insn_c_out out = g->config.c_out;
+	int64_t unit = g->board.tn > 16 ? g->board.tn / 16 : 1;
+
+	d->conv.wgt -= d->conv.wgt % unit;
+	PUT(g, c_out, .row_pitch = out.row_pitch, .blk_pitch = out.blk_pitch,
+	    .wgt_oc_pitch = out.wgt_oc_pitch - out.wgt_oc_pitch % unit,
+	    .wgt_ic_pitch = out.wgt_ic_pitch - out.wgt_ic_pitch % unit,
+	    .inp_oc_pitch = out.inp_oc_pitch);
+}
+
 /*
  * Random numbers of pairs over random convolutions. With small values, pairs of equal index have a
  * sum that is an int8, so that the vector code runs too.
@@ -640,20 +653,13 @@ static struct rivulet_decoded gen_sparse(struct pair *p)
 {
 	struct rivulet_decoded d = gen_conv(p);
 	struct rig *g = &p->g;
-	struct rivulet_insn_c_out out = g->config.c_out;
-	int64_t kept = rig_pick(g, 1, g->board.tn), unit = g->board.tn > 16 ? g->board.tn / 16 : 1;
+	int64_t kept = rig_pick(g, 1, g->board.tn);
 	bool small = rig_pick(g, 0, 1);
 
 	d.conv.mode = RIVULET_MODE_SPARSE;
 	PUT(g, c_mode, .dn = kept);
-	if (rig_pick(g, 0, 7)) { /* else mostly FIELD, where tn is more than a word */
-		d.conv.wgt -= d.conv.wgt % unit;
-		out.wgt_oc_pitch -= out.wgt_oc_pitch % unit;
-		out.wgt_ic_pitch -= out.wgt_ic_pitch % unit;
-	}
-	PUT(g, c_out, .row_pitch = out.row_pitch, .blk_pitch = out.blk_pitch,
-	    .wgt_oc_pitch = out.wgt_oc_pitch, .wgt_ic_pitch = out.wgt_ic_pitch,
-	    .inp_oc_pitch = out.inp_oc_pitch);
+	if (rig_pick(g, 0, 7)) /* else mostly FIELD, where tn is more than a word */
+		align_weights(g, &d);
 	for (uint32_t i = 0; small && i < g->board.wgt_bytes; i++)
 		g->core->wgt[i] = (int8_t)g->core->wgt[i] >> 4;
 	pair_copy(p);
@@ -665,18 +671,13 @@ static struct rivulet_decoded gen_taps(struct pair *p)
 {
 	struct rivulet_decoded d = gen_conv(p);
 	struct rig *g = &p->g;
-	struct rivulet_insn_c_out out = g->config.c_out;
-	int64_t mult = rig_pick(g, 0, 3), unit = g->board.tn > 16 ? g->board.tn / 16 : 1;
+	int64_t mult = rig_pick(g, 0, 3);
 	int64_t most = (mult ? mult : 1) * g->board.tn - 1;
 
 	d.conv.mode = RIVULET_MODE_TAPS;
 	PUT(g, c_mode, .mult = mult,
 	    .first = rig_pick(g, 0, 2) ? 0 : rig_pick(g, 0, most + !rig_pick(g, 0, 7)));
-	d.conv.wgt -= d.conv.wgt % unit;
-	PUT(g, c_out, .row_pitch = out.row_pitch, .blk_pitch = out.blk_pitch,
-	    .wgt_oc_pitch = out.wgt_oc_pitch - out.wgt_oc_pitch % unit,
-	    .wgt_ic_pitch = out.wgt_ic_pitch - out.wgt_ic_pitch % unit,
-	    .inp_oc_pitch = out.inp_oc_pitch);
+	align_weights(g, &d);
 	pair_copy(p);
 	return d;
 }
@@ -686,19 +687,14 @@ static struct rivulet_decoded gen_binary(struct pair *p)
 {
 	struct rivulet_decoded d = gen_conv(p);
 	struct rig *g = &p->g;
-	struct rivulet_insn_c_out out = g->config.c_out;
-	int64_t unit = g->board.tn > 16 ? g->board.tn / 16 : 1, lanes = rig_pick(g, 0, 2);
+	int64_t lanes = rig_pick(g, 0, 2);
 	int64_t all = d.conv.icb * (8 * g->board.tn >> lanes);
 	int64_t first = rig_pick(g, 0, 2) ? 0 : rig_pick(g, 0, all - 1);
 
 	d.conv.mode = RIVULET_MODE_BINARY;
 	PUT(g, c_mode, .lanes = lanes, .border = rig_pick(g, 0, 1), .first = first,
 	    .valid = rig_pick(g, 0, 2) ? rig_pick(g, 0, all - first + !rig_pick(g, 0, 7)) : 0);
-	d.conv.wgt -= d.conv.wgt % unit;
-	PUT(g, c_out, .row_pitch = out.row_pitch, .blk_pitch = out.blk_pitch,
-	    .wgt_oc_pitch = out.wgt_oc_pitch - out.wgt_oc_pitch % unit,
-	    .wgt_ic_pitch = out.wgt_ic_pitch - out.wgt_ic_pitch % unit,
-	    .inp_oc_pitch = out.inp_oc_pitch);
+	align_weights(g, &d);
 	pair_copy(p);
 	return d;
 }
@@ -708,18 +704,13 @@ static struct rivulet_decoded gen_planes(struct pair *p)
 {
 	struct rivulet_decoded d = gen_conv(p);
 	struct rig *g = &p->g;
-	struct rivulet_insn_c_out out = g->config.c_out;
-	int64_t unit = g->board.tn > 16 ? g->board.tn / 16 : 1, planes = rig_pick(g, 1, 8);
+	int64_t planes = rig_pick(g, 1, 8);
 	int64_t group = rig_pick(g, 0, 3) ? planes : rig_pick(g, 0, 9);
 
 	d.conv.mode = RIVULET_MODE_BITPLANE;
 	PUT(g, c_mode, .planes = planes, .group = group,
 	    .dn = rig_pick(g, 0, 2) ? rig_pick(g, 1, g->board.tn) : g->board.tn);
-	d.conv.wgt -= d.conv.wgt % unit;
-	PUT(g, c_out, .row_pitch = out.row_pitch, .blk_pitch = out.blk_pitch,
-	    .wgt_oc_pitch = out.wgt_oc_pitch - out.wgt_oc_pitch % unit,
-	    .wgt_ic_pitch = out.wgt_ic_pitch - out.wgt_ic_pitch % unit,
-	    .inp_oc_pitch = out.inp_oc_pitch);
+	align_weights(g, &d);
 	for (uint32_t i = 0; i < g->board.wgt_bytes; i += rig_pick(g, 1, 5)) /* more channels that exist */
 		g->core->wgt[i] &= 31;
 	pair_copy(p);
