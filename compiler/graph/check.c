@@ -98,6 +98,17 @@ static int sort_nodes(struct rvl_graph *g, struct sorter *s, struct rvl_err *err
 	return 0;
 }
 
+int rvl_graph_nodes(struct rvl_graph *g, struct rvl_node ***list, uint32_t *n, struct rvl_err *err)
+{
+	*n = g->n_nodes;
+	*list = rvl_arena_array(g->arena, *n + 1, sizeof(**list));
+	if (!*list)
+		return rvl_fail(err, -ENOMEM, "no memory for a list of %u nodes", *n);
+	if (*n)
+		memcpy(*list, g->nodes, *n * sizeof(**list));
+	return 0;
+}
+
 int rvl_graph_sort(struct rvl_graph *g, struct rvl_err *err)
 {
 	struct sorter s = {

@@ -270,6 +270,8 @@ int rvl_graph_add_output(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_e
 int rvl_graph_freeze(struct rvl_graph *g, const char *input, const void *data, size_t bytes,
 		     struct rvl_err *err);
 
+/** The present nodes of @g, in its arena, for a pass that adds and removes nodes. -ENOMEM. */
+int rvl_graph_nodes(struct rvl_graph *g, struct rvl_node ***list, uint32_t *n, struct rvl_err *err);
 /** Stable topological sort of g->nodes. -ELOOP names a node on a cycle. */
 int rvl_graph_sort(struct rvl_graph *g, struct rvl_err *err);
 

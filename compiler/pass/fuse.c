@@ -622,16 +622,11 @@ static int adopt_edges(struct rvl_graph *g, struct rvl_err *err)
 
 int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err)
 {
-	uint32_t old = g->n_nodes;
-	struct rvl_node **list = rvl_arena_array(g->arena, old, sizeof(*list));
-	int rc = 0;
+	struct rvl_node **list;
+	uint32_t n;
+	int rc = rvl_graph_nodes(g, &list, &n, err);
 
-	if (!list)
-		return rvl_fail(err, -ENOMEM, "no memory for fusion");
-	if (old)
-		/* fusion adds and removes nodes of the graph */
-		memcpy(list, g->nodes, old * sizeof(*list));
-	for (uint32_t i = 0; i < old && !rc; i++)
+	for (uint32_t i = 0; !rc && i < n; i++)
 		if (list[i]->n_out)
 			rc = fuse_node(g, list[i], err);
 	if (!rc)

@@ -322,21 +322,16 @@ static bool mean_of_bytes(const struct rvl_node *n)
 
 int rvl_pass_lines(struct rvl_graph *g, struct rvl_err *err)
 {
-	uint32_t old = g->n_nodes;
-	struct rvl_node **list = rvl_arena_array(g->arena, 2 * old + 1, sizeof(*list));
-	int rc = 0;
+	struct rvl_node **list;
+	uint32_t n;
+	int rc = rvl_graph_nodes(g, &list, &n, err);
 
-	if (!list)
-		return rvl_fail(err, -ENOMEM, "no memory for operators on lines");
-	for (uint32_t i = 0; i < old; i++) /* the pass adds and removes nodes */
-		list[i] = g->nodes[i];
-	for (uint32_t i = 0; i < old && rc >= 0; i++)
+	for (uint32_t i = 0; rc >= 0 && i < n; i++)
 		if (mean_of_bytes(list[i]))
 			rc = rvl_pool_of_mean(g, list[i], err);
-	old = rc < 0 ? 0 : g->n_nodes;
-	for (uint32_t i = 0; i < old; i++)
-		list[i] = g->nodes[i];
-	for (uint32_t i = 0; i < old && rc >= 0; i++) {
+	if (rc >= 0)
+		rc = rvl_graph_nodes(g, &list, &n, err);
+	for (uint32_t i = 0; rc >= 0 && i < n; i++) {
 		struct line l = { .g = g, .n = list[i], .err = err };
 
 		if (matches(&l))

@@ -523,18 +523,14 @@ static int reconstruct(struct result *r)
 
 int rvl_pass_reconstruct(struct rvl_graph *g, struct rvl_err *err)
 {
-	uint32_t old = g->n_nodes;
 	struct rvl_node **list;
-	int rc = 0;
+	uint32_t n;
+	int rc;
 
 	if (!g->reconstruct)
 		return 0;
-	list = rvl_arena_array(g->arena, old + 1, sizeof(*list));
-	if (!list)
-		return rvl_fail(err, -ENOMEM, "no memory to reconstruct the graph");
-	for (uint32_t i = 0; i < old; i++) /* the pass adds and removes nodes */
-		list[i] = g->nodes[i];
-	for (uint32_t i = 0; i < old && !rc; i++) {
+	rc = rvl_graph_nodes(g, &list, &n, err);
+	for (uint32_t i = 0; !rc && i < n; i++) {
 		struct result r = { .g = g, .err = err };
 
 		if (list[i]->n_out != 1 || !list[i]->out[0] || list[i]->out[0]->producer != list[i])

@@ -219,17 +219,14 @@ static int rewrite(const struct slopes *s)
 
 int rvl_pass_slopes(struct rvl_graph *g, struct rvl_err *err)
 {
-	uint32_t old = g->n_nodes;
-	struct rvl_node **list = rvl_arena_array(g->arena, old + 1, sizeof(*list));
-	int rc = 0;
+	struct rvl_node **list;
+	uint32_t n;
+	int rc;
 
 	if (!g->word)
 		return 0;
-	if (!list)
-		return rvl_fail(err, -ENOMEM, "no memory for slopes");
-	for (uint32_t i = 0; i < old; i++) /* the pass adds and removes nodes */
-		list[i] = g->nodes[i];
-	for (uint32_t i = 0; i < old && !rc; i++) {
+	rc = rvl_graph_nodes(g, &list, &n, err);
+	for (uint32_t i = 0; !rc && i < n; i++) {
 		struct slopes s = { .g = g, .n = list[i], .err = err };
 
 		if (matches(&s))

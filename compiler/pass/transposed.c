@@ -377,15 +377,11 @@ static int rewrite(struct transposed *t)
 
 int rvl_pass_transposed(struct rvl_graph *g, struct rvl_err *err)
 {
-	uint32_t old = g->n_nodes;
-	struct rvl_node **list = rvl_arena_array(g->arena, old + 1, sizeof(*list));
-	int rc = 0;
+	struct rvl_node **list;
+	uint32_t n;
+	int rc = rvl_graph_nodes(g, &list, &n, err);
 
-	if (!list)
-		return rvl_fail(err, -ENOMEM, "no memory for transposed convolutions");
-	for (uint32_t i = 0; i < old; i++) /* the pass adds and removes nodes */
-		list[i] = g->nodes[i];
-	for (uint32_t i = 0; i < old && !rc; i++) {
+	for (uint32_t i = 0; !rc && i < n; i++) {
 		struct transposed t = { .g = g, .n = list[i], .err = err };
 
 		if (find(&t) && !lack(&t))
