@@ -458,35 +458,26 @@ START_TEST(weight_configuration)
 }
 END_TEST
 
-START_TEST(no_sparse_engine)
+/* Modes of CONV, with their configuration. */
+static const struct {
+	int mode;
+	const char *config;
+} engines[] = { { 1, "dn=4" }, { 2, "lanes=0" }, { 3, "planes=4 group=4 dn=16" } };
+
+#define ENGINES ((int)(sizeof(engines) / sizeof(engines[0])))
+
+START_TEST(no_engine_of_a_mode)
 {
+	char line[64];
+
 	rig.board.modes = 1 << RIVULET_MODE_DENSE;
 	rig_asm(&rig, "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
-	rig_asm(&rig, "conv c_mode dn=4");
-	rig_asm(&rig, "conv conv mode=1 rows=1 cols=1 icb=1 ocb=1");
+	snprintf(line, sizeof(line), "conv c_mode %s", engines[_i].config);
+	rig_asm(&rig, line);
+	snprintf(line, sizeof(line), "conv conv mode=%d rows=1 cols=1 icb=1 ocb=1", engines[_i].mode);
+	rig_asm(&rig, line);
 	rig_end(&rig);
 	expect(RIVULET_FAULT_MODE, 2);
-}
-END_TEST
-
-START_TEST(no_bucket_engines)
-{
-	rig.board.modes = 1 << RIVULET_MODE_DENSE;
-	rig_asm(&rig, "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
-	rig_asm(&rig, "conv c_mode planes=4 group=4 dn=16");
-	rig_asm(&rig, "conv conv mode=3 rows=1 cols=1 icb=1 ocb=1");
-	rig_end(&rig);
-	expect(RIVULET_FAULT_MODE, 2);
-}
-END_TEST
-
-START_TEST(no_binary_engine)
-{
-	rig.board.modes = 1 << RIVULET_MODE_DENSE;
-	rig_asm(&rig, "conv c_kernel kh=1 kw=1 sy=1 sx=1 dy=1 dx=1");
-	rig_asm(&rig, "conv conv mode=2 rows=1 cols=1 icb=1 ocb=1");
-	rig_end(&rig);
-	expect(RIVULET_FAULT_MODE, 1);
 }
 END_TEST
 
@@ -877,10 +868,8 @@ static void add_faults(TCase *t)
 			     (int)(sizeof(streams) / sizeof(streams[0])));
 	tcase_add_test(t, no_stream_lanes);
 	tcase_add_loop_test(t, weight_configuration, 0, sizeof(pairs) / sizeof(pairs[0]));
-	tcase_add_test(t, no_sparse_engine);
-	tcase_add_test(t, no_binary_engine);
+	tcase_add_loop_test(t, no_engine_of_a_mode, 0, ENGINES);
 	tcase_add_test(t, no_binary_alu);
-	tcase_add_test(t, no_bucket_engines);
 	tcase_add_loop_test(t, bad_configuration, 0, sizeof(bad_configs) / sizeof(bad_configs[0]));
 	tcase_add_test(t, conv_input_outside);
 	tcase_add_test(t, tokens_overflow);
