@@ -12,7 +12,8 @@
 #include "suite.h"
 #include "unit/onnx_text.h"
 
-#define INPUT "in i u8 1,20,30; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+#define IMAGE(dims) "in i u8 " dims "; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+#define INPUT IMAGE("1,20,30")
 #define WEIGHTS(dims) "const w s8 " dims " 9 -70 33 12 -25; const ws f32 - 0.01; const wz s8 - 0; DequantizeLinear w ws wz -> wf;"
 #define OUTPUT "const ys f32 - 0.05; const yz u8 - 120; QuantizeLinear y ys yz -> out; out out;"
 /* In no simple ratio to the scale of the input, so that no result is in the middle of two steps. */
@@ -40,29 +41,29 @@ static const struct model models[] = {
 	  "GlobalAveragePool b -> y;" OUTPUT, 13, 0 },
 	{ "mean of lines", INPUT "ReduceMean x -> y axes=[2] keepdims=0;" OUTPUT, 13, 0 },
 	{ "mean of images",
-	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20,5,6")
 	  "ReduceMean x -> y axes=[2,3] keepdims=0;" OUTPUT, 13, 0 },
 	{ "slopes by channel",
 	  INPUT WEIGHTS("20,20,3") "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;"
 	  "const k f32 20,1 0.1 0.25 0 1.5 0.3; PRelu b k -> y;" FINER, 13, 0 },
 	{ "slopes of both signs",
-	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20,5,6")
 	  "const k f32 20,1,1 0.1 -0.25 0 1.5 0.3; PRelu x k -> y;" FINER, 13, 0 },
 	{ "slopes of a row",
-	  "in i u8 1,20; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20")
 	  "const k f32 20 0.1 0.25 0 1.5 0.3; PRelu x k -> y;" FINER, 13, 0 },
 	{ "copies of the edges",
-	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20,5,6")
 	  WEIGHTS("16,20,1,1") "const p s64 8 0 0 1 2 0 0 2 3; Pad x p -> a mode='edge'; Conv a wf -> y;" OUTPUT, 13, 0 },
 	{ "copies of the edges of a convolution",
-	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20,5,6")
 	  WEIGHTS("16,20,1,1") "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;"
 	  "const p s64 8 0 0 0 1 0 0 7 0; Pad b p -> y mode='edge';" SAME, 13, 0 },
 	{ "interpolation",
-	  "in i u8 1,16,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,16,5,6")
 	  "const f f32 4 1 1 2 2; Resize x _ f -> y mode='linear';" FINER, 13, 1 },
 	{ "interpolation from corner to corner of a convolution",
-	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20,5,6")
 	  WEIGHTS("16,20,1,1") "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;"
 	  "const f f32 4 1 1 3 3; Resize b _ f -> y mode='linear' coordinate_transformation_mode='asymmetric';"
 	  FINER, 13, 1 },
@@ -71,7 +72,7 @@ static const struct model models[] = {
 	  "const to s64 4 1 32 12 20; Resize x _ _ to -> y mode='linear'; QuantizeLinear y xs xz -> out; out out;",
 	  13, 1 },
 	{ "mean of images by an operand",
-	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20,5,6")
 	  "const axes s64 2 -1 -2; ReduceMean x axes -> y;" OUTPUT, 18, 0 },
 };
 
@@ -142,24 +143,24 @@ END_TEST
 /* Forms that the NPU does not compute, and the rule that explain names. */
 static const struct model left[] = {
 	{ "only transposed convolutions with equal strides up to 4, explicit pads and no dilation",
-	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20,5,6")
 	  WEIGHTS("20,16,2,2") "ConvTranspose x wf -> y strides=[2,1];" OUTPUT, 13, 0 },
 	{ "float: its input 'r' is not quantised",
-	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20,5,6")
 	  WEIGHTS("20,16,2,2") "Sin x -> r; ConvTranspose r wf -> y;" OUTPUT, 13, 0 },
 	{ "its padding is larger than 16384 pixels",
 	  INPUT WEIGHTS("7,20,3") "Conv x wf -> y pads=[20000,0];" OUTPUT, 13, 0 },
 	{ "the NPU interpolates by whole factors up to 4",
-	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20,5,6")
 	  "const f f32 4 1 1 2 2; Resize x _ f -> y mode='linear';" OUTPUT, 13, 0 },
 	{ "no factors of the NPU give its bytes exactly",
-	  "in i u8 1,20,5,6; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,20,5,6")
 	  "const k f32 20,1,1 0.1 -0.25 0 1.5 0.3; PRelu x k -> y;" OUTPUT, 13, 0 },
 	{ "copies of pixels are looked for only in images of up to 16 MiB",
-	  "in i u8 1,1,4096,4096; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,1,4096,4096")
 	  "const p s64 8 0 0 1 1 0 0 1 1; Pad x p -> y mode='edge';" OUTPUT, 13, 0 },
 	{ "more than 16384 of them are not tried", /* which would take 40 us each */
-	  "in i u8 1,16385,1,1; const xs f32 - 0.02; const xz u8 - 117; DequantizeLinear i xs xz -> x;"
+	  IMAGE("1,16385,1,1")
 	  "const n s64 3 16385 1 1; ConstantOfShape n -> k; PRelu x k -> y;" OUTPUT, 13, 0 },
 };
 
