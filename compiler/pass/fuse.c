@@ -12,7 +12,6 @@
 #include "qmath.h"
 
 #include <errno.h>
-#include <string.h>
 
 /* One pattern found around an operator. */
 struct match {

@@ -12,7 +12,6 @@
 #include "pass/passes.h"
 #include "rivulet_op.h"
 
-#include <errno.h>
 #include <string.h>
 
 #define MOST 65535 /* of an attribute of a window */

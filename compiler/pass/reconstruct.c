@@ -22,7 +22,6 @@
 #include "pass/passes.h"
 #include "qmath.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 /* Tensors that are looked at to find the parameters of one result. */

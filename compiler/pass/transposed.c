@@ -16,7 +16,6 @@
 #include "rivulet_op.h"
 
 #include <errno.h>
-#include <string.h>
 
 #define MOST_STRIDE 4	 /* phases: its square */
 #define MOST_TAPS 255	 /* of the kernel along an axis, and of padding */
