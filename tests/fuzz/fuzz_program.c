@@ -14,19 +14,38 @@
 #define RUN_MS 240000	/* ends a hang; fuzz_end() limits the processor time */
 #define PROGRAM_MEMORY (64ull << 20)
 
-static struct rivulet_runtime *runtime(void)
+/* Boards that have, taken together, every mode of CONV. */
+static const char *const boards[] = { "zu3eg-64", "zcu102-binary", "cyclonev-64-nodsp" };
+#define BOARDS (sizeof(boards) / sizeof(boards[0]))
+
+static struct rivulet_runtime *runtime(unsigned int i)
 {
-	static struct rivulet_runtime *rt;
+	static struct rivulet_runtime *rt[BOARDS];
+	static struct rivulet_workers *workers;
 	struct rivulet_runtime_error err;
-	struct rivulet_workers *workers;
 	struct rivulet_board board;
 	char why[256];
 
-	if (!rt && (rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)) ||
-		    rivulet_workers_new(1, &workers) ||
-		    rivulet_runtime_new_sim(&board, workers, &rt, &err)))
+	if (!rt[i] && (rivulet_board_load(&board, boards[i], why, sizeof(why)) ||
+		       (!workers && rivulet_workers_new(1, &workers)) ||
+		       rivulet_runtime_new_sim(&board, workers, &rt[i], &err)))
 		abort();
-	return rt;
+	return rt[i];
+}
+
+/* A device of the size and the modes that the file names; else the first one. */
+static struct rivulet_runtime *runtime_for(const struct rivulet_program *p)
+{
+	const struct rivulet_target *want = &p->target;
+	struct rivulet_target have;
+
+	for (unsigned int i = 0; i < BOARDS; i++) {
+		rivulet_runtime_target(runtime(i), &have);
+		if (want->tm == have.tm && want->tn == have.tn && want->dn == have.dn &&
+		    want->inp_bytes == have.inp_bytes && !(want->modes & ~have.modes))
+			return runtime(i);
+	}
+	return runtime(0);
 }
 
 /* Memory for all inputs and outputs, each of its exact size; NULL if they are too large. */
@@ -100,17 +119,19 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
 FUZZ_TARGET(program)
 {
 	struct rivulet_runtime_error err = { "" };
+	struct rivulet_runtime *rt;
 	struct rivulet_image *img;
 	struct rivulet_exec *x;
 	struct fuzz_cost cost;
 	uint64_t memory = 0;
 	uint8_t *file;
 
-	if (size < sizeof(struct rivulet_program) || !runtime())
+	if (size < sizeof(struct rivulet_program))
 		return 0;
-	cost = fuzz_begin();
 	file = aligned_copy(data, size);
-	if (rivulet_image_load(runtime(), file, size, &img, &err)) {
+	rt = runtime_for((const struct rivulet_program *)file);
+	cost = fuzz_begin();
+	if (rivulet_image_load(rt, file, size, &img, &err)) {
 		fuzz_expect(err.text[0]);
 	} else {
 		/* An execution has the arena that the file names; the daemon limits it. */

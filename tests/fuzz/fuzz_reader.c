@@ -23,7 +23,8 @@
 
 static const struct rivulet_board *board_of(uint8_t options)
 {
-	static const char *const name[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64" };
+	static const char *const name[] = { "zu3eg-64", "zcu102-binary", "zu3eg-256",
+					    "cyclonev-64-nodsp" };
 	static struct rivulet_board board[4];
 	unsigned int i = options >> BOARD_SHIFT;
 	char why[256];
