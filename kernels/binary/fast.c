@@ -229,8 +229,8 @@ static void fill_row(const struct fast_run *r, struct block *bl, int first, stru
 {
 	const struct rvl_conv_geom *g = &r->k->g;
 	const struct rvl_b_conv *b = r->k->bin;
-	int64_t x_step = g->s[1] * b->group_words, s_step = r->shortcut ? b->sp.x * b->s_size : 0;
-	int64_t y_step = r->y ? g->yp.x * b->y_size : 0, bits_step = r->bits ? b->out_words * 8 : 0;
+	int64_t x_step = g->s[1] * b->group_words, s_step = b->sp.x * b->s_size;
+	int64_t y_step = g->yp.x * b->y_size, bits_step = b->out_words * 8;
 	int64_t y = p.y * g->s[0] - g->pad[0], x = p.x * g->s[1] - g->pad[1];
 	int64_t last = g->w - (g->k[1] - 1) * g->d[1];
 	bool edge = y < 0 || y + (g->k[0] - 1) * g->d[0] >= g->h;
@@ -242,9 +242,9 @@ static void fill_row(const struct fast_run *r, struct block *bl, int first, stru
 		if (i == first)
 			continue;
 		bl->x[i] = bl->x[i - 1] + x_step;
-		bl->shortcut[i] = bl->shortcut[i - 1] + s_step;
-		bl->y[i] = bl->y[i - 1] + y_step;
-		bl->bits[i] = bl->bits[i - 1] + bits_step;
+		bl->shortcut[i] = r->shortcut ? bl->shortcut[i - 1] + s_step : NULL;
+		bl->y[i] = r->y ? bl->y[i - 1] + y_step : NULL;
+		bl->bits[i] = r->bits ? bl->bits[i - 1] + bits_step : NULL;
 	}
 }
 
