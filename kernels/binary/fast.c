@@ -345,8 +345,8 @@ static void finish(const struct fast_run *r, const struct block *bl, int at, con
 		t->base[i] = b->inside;
 		if (bl->border[at + i])
 			t->base[i] = base_of(r->k, bl->place[at + i], p->m, own[i]);
-		t->shortcut[i] = bl->shortcut[at + i] + p->m * b->s_size;
-		t->y[i] = bl->y[at + i] + p->m * b->y_size;
+		t->shortcut[i] = r->shortcut ? bl->shortcut[at + i] + p->m * b->s_size : NULL;
+		t->y[i] = r->y ? bl->y[at + i] + p->m * b->y_size : NULL;
 	}
 	if (p->dense && p->whole)
 		b->kernels->post(&b->post, t);
