@@ -257,6 +257,17 @@ void rvl_window_taps(const struct rvl_window_axis *a, int64_t o, int64_t *first,
 		*first = *past;
 }
 
+bool rvl_window_is_image(const struct rvl_window *w)
+{
+	for (int i = 0; i < w->rank; i++) {
+		const struct rvl_window_axis *a = &w->axis[i];
+
+		if (a->k != a->n || a->out != 1 || a->dilation != 1 || a->pad[0] || a->pad[1])
+			return false;
+	}
+	return true;
+}
+
 int64_t rvl_window_padded(const struct rvl_window_axis *a, int64_t o)
 {
 	int64_t at = o * a->stride - a->pad[0];

@@ -61,6 +61,9 @@ int64_t rvl_window_flag(const struct rvl_call *c, const char *name);
 int64_t rvl_window_in(const struct rvl_window *w);
 int64_t rvl_window_out(const struct rvl_window *w);
 
+/** Whether there is one window, which is the whole image without padding. */
+bool rvl_window_is_image(const struct rvl_window *w);
+
 /** The first and one past the last tap that lies inside the input at position @o of an axis. */
 void rvl_window_taps(const struct rvl_window_axis *a, int64_t o, int64_t *first, int64_t *past);
 /** Taps that lie inside the input and its padding. */

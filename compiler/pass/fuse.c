@@ -337,48 +337,6 @@ static int fuse_binary(struct match *m)
 	return rc ? rc : build(m, form, m->b.t, NULL);
 }
 
-/* Tensors that are looked at for one pool. */
-#define MAX_LOOKED_AT 256
-
-/*
- * Whether onnxruntime keeps these bytes channels last: those of a convolution, and those that it moves,
- * joins or adds of such.
- */
-static bool channels_last(const struct rvl_tensor *t, int *left)
-{
-	const struct rvl_node *p = t->producer;
-
-	if (!p || --*left < 0)
-		return false;
-	if (p->op == RVL_OP_Q_CONV)
-		return true;
-	if (p->op != RVL_OP_Q_ADD && p->op != RVL_OP_MAX_POOL && !rvl_op_joins(p))
-		return false;
-	for (uint32_t i = 0; i < p->n_in; i++)
-		if (!p->in[i] || !channels_last(p->in[i], left))
-			return false;
-	return true;
-}
-
-/*
- * A mean of the whole image. Of bytes that are channels last, onnxruntime sums them in integers, as in
- * QLinearGlobalAveragePool; otherwise it sums floats.
- */
-static bool averages_image(const struct match *m)
-{
-	const struct rvl_shape *x = &m->n->in[0]->shape, *y = &m->n->out[0]->shape;
-	const struct rvl_attr *a = &m->n->attr;
-	int left = MAX_LOOKED_AT;
-
-	if (rvl_op_quantised(m->n->op) == RVL_OP_Q_GLOBAL_AVERAGE_POOL)
-		return true;
-	for (int i = 0; i < 2; i++)
-		if (x->rank != 4 || a->kernel[i] != x->dim[2 + i] || a->pad[i] || a->pad[2 + i] ||
-		    a->dilation[i] != 1 || y->dim[2 + i] != 1)
-			return false;
-	return channels_last(m->a.t, &left);
-}
-
 static int fuse_pool(struct match *m)
 {
 	const struct rvl_shape *x = &m->n->in[0]->shape;
@@ -387,7 +345,7 @@ static int fuse_pool(struct match *m)
 	if (!dequantised(m->g, m->n->in[0], &m->a) || m->a.n != 1 || !find_end(m, false) ||
 	    m->a.t->type != m->y.t->type)
 		return 0;
-	global = averages_image(m);
+	global = rvl_op_quantised(m->n->op) == RVL_OP_Q_GLOBAL_AVERAGE_POOL || rvl_window_of_image(m->n);
 	if (global && !rvl_mean_scale_ok(m->a.scale[0], m->y.scale[0],
 					 rvl_shape_count(x) / (x->dim[0] * x->dim[1]))) {
 		if (rvl_op_quantised(m->n->op) == RVL_OP_Q_GLOBAL_AVERAGE_POOL)

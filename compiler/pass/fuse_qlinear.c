@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* QLinear operators with constant parameters become Q_* operators. */
 #include "pass/fuse.h"
+#include "pass/pass.h"
 
 #include <errno.h>
 
@@ -53,6 +54,12 @@ static bool ratios_ok(const struct qlayout *l, const struct rvl_qsource *a,
 	return true;
 }
 
+/* A mean of the whole image is a QGlobalAveragePool (docs/numerics.md 4). */
+static bool averages_image(const struct rvl_node *n, const struct qlayout *l)
+{
+	return l->to == RVL_OP_Q_AVERAGE_POOL && rvl_window_of_image(n);
+}
+
 static int rebuild(struct rvl_graph *g, struct rvl_node *n, const struct qlayout *l,
 		   struct rvl_err *err)
 {
@@ -65,7 +72,7 @@ static int rebuild(struct rvl_graph *g, struct rvl_node *n, const struct qlayout
 	for (uint32_t i = 0; i < 3 && !rc; i++)
 		if (in[i])
 			rc = rvl_node_set_in(g, n, k++, in[i], err);
-	n->op = l->to;
+	n->op = averages_image(n, l) ? RVL_OP_Q_GLOBAL_AVERAGE_POOL : l->to;
 	return rc;
 }
 

@@ -94,13 +94,6 @@ static bool window_of(struct line *l)
 	return a->kernel[1] > 0 && a->stride[1] > 0 && a->dilation[1] > 0 && a->pad[1] >= 0 && a->pad[3] >= 0;
 }
 
-/* Whether an AveragePool has one window, the whole line. onnxruntime computes it in float. */
-static bool is_whole_mean(const struct line *l)
-{
-	return l->op == RVL_OP_AVERAGE_POOL && l->attr.kernel[1] == l->n->in[0]->shape.dim[2] && !l->attr.pad[1] &&
-	       !l->attr.pad[3];
-}
-
 /* The operator on images, if @n is one on lines. */
 static bool has_image_form(struct line *l)
 {
@@ -110,6 +103,13 @@ static bool has_image_form(struct line *l)
 	rvl_attr_init(&l->attr);
 	l->op = n->op == RVL_OP_GENERAL ? n->def->kernel : n->op;
 	switch (l->op) {
+	case RVL_OP_AVERAGE_POOL:
+		if (n->op != RVL_OP_GENERAL || n->n_out != 1 || (rank != 3 && rank != 5))
+			return false;
+		if (!rvl_window_of_image(n))
+			return rank == 3 && window_of(l);
+		l->op = RVL_OP_GLOBAL_AVERAGE_POOL;
+		return true;
 	case RVL_OP_GLOBAL_AVERAGE_POOL:
 	case RVL_OP_GLOBAL_MAX_POOL:
 		return rank == 3 || rank == 5;
@@ -117,8 +117,7 @@ static bool has_image_form(struct line *l)
 		return rank == 3 && n->op == RVL_OP_GENERAL && n->in[1]->producer &&
 		       n->in[1]->producer->op == RVL_OP_DEQUANTIZE && n->in[1]->producer->in[0]->data && window_of(l);
 	case RVL_OP_MAX_POOL:
-	case RVL_OP_AVERAGE_POOL:
-		return rank == 3 && n->op == RVL_OP_GENERAL && n->n_out == 1 && window_of(l) && !is_whole_mean(l);
+		return rank == 3 && n->op == RVL_OP_GENERAL && n->n_out == 1 && window_of(l);
 	default:
 		return false;
 	}

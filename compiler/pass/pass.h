@@ -12,6 +12,12 @@
 /** The only reader of @t if there is exactly one and @t is no graph output; else NULL. */
 struct rvl_node *rvl_only_user(const struct rvl_tensor *t);
 
+/**
+ * Whether @n, an operator with a window, has one window, which is the whole image without padding.
+ * onnxruntime computes an AveragePool of bytes with such a window as QLinearGlobalAveragePool.
+ */
+bool rvl_window_of_image(const struct rvl_node *n);
+
 /** Adds @other to the names of the nodes that @n computes (struct rvl_node, @fused). */
 void rvl_note_fused(struct rvl_graph *g, struct rvl_node *n, const struct rvl_node *other);
 

@@ -3,6 +3,7 @@
 
 #include "qmath.h"
 #include "rivulet_op.h"
+#include "window.h"
 
 #include <errno.h>
 #include <string.h>
@@ -255,4 +256,22 @@ bool rvl_op_of_one_value(const struct rvl_node *n, int32_t *axis)
 		*axis = a >= 0 ? a : *axis;
 	}
 	return *axis < 0 || rvl_tables_fit(x, *axis);
+}
+
+bool rvl_window_of_image(const struct rvl_node *n)
+{
+	const struct rvl_shape *x = &n->in[0]->shape, *y = &n->out[0]->shape;
+	const struct rvl_attr *a = &n->attr;
+	struct rvl_window w;
+	struct rvl_call c;
+
+	if (n->op == RVL_OP_GENERAL) {
+		rvl_node_call(n, &c);
+		return !rvl_window_read(&c, x, NULL, &w) && rvl_window_is_image(&w);
+	}
+	for (int i = 0; i < 2; i++)
+		if (x->rank != 4 || a->kernel[i] != x->dim[2 + i] || a->pad[i] || a->pad[2 + i] ||
+		    a->dilation[i] != 1 || y->dim[2 + i] != 1)
+			return false;
+	return true;
 }

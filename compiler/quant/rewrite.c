@@ -73,15 +73,11 @@ static int general_part(struct rvl_graph *g, const struct rvl_op_def *def,
 /* A window of the whole image, which is summed in integers as a GlobalAveragePool. */
 static int pool_of_whole(struct rvl_graph *g, struct rvl_node *pool, struct rvl_err *err)
 {
-	const struct rvl_attr *a = &pool->attr;
 	struct rvl_tensor *x = pool->n_in ? pool->in[0] : NULL, *y = pool->n_out ? pool->out[0] : NULL;
 	struct rvl_node *n;
 	int rc;
 
-	if (pool->op != RVL_OP_AVERAGE_POOL || !is_image(x) || !is_image(y) ||
-	    a->kernel[0] != x->shape.dim[2] || a->kernel[1] != x->shape.dim[3] || a->pad[0] || a->pad[1] ||
-	    a->pad[2] || a->pad[3] || a->dilation[0] != 1 || a->dilation[1] != 1 || y->shape.dim[2] != 1 ||
-	    y->shape.dim[3] != 1)
+	if (pool->op != RVL_OP_AVERAGE_POOL || !is_image(x) || !is_image(y) || !rvl_window_of_image(pool))
 		return 0;
 	rvl_node_remove(g, pool);
 	rc = new_node(g, pool->name, RVL_OP_GLOBAL_AVERAGE_POOL, x, y, &n, err);

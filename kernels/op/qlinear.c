@@ -365,6 +365,19 @@ static int64_t planes(const struct rvl_call *c)
 	return c->in[0].shape.dim[0] * c->in[0].shape.dim[1];
 }
 
+/* The mean of all positions of each channel, which both pools compute in integers (docs/numerics.md 4). */
+static void mean_planes(void *arg, int64_t first, int64_t past)
+{
+	const struct pool *p = arg;
+	const struct rvl_qaverage *q = &p->q;
+	float scale = q->xs / (q->ys * (float)p->in);
+
+	for (int64_t i = first; i < past; i++)
+		rvl_st8(p->c->out[0].data, i,
+			rvl_ref_qmean((const uint8_t *)p->c->in[0].data + i * p->in, p->in, q->x_u8,
+				      q->xz, scale, q->yz, q->lo, q->hi));
+}
+
 static int run_pool(struct rvl_call *c)
 {
 	struct pool p = { .include_pad = rvl_attr_int(c, "count_include_pad") };
@@ -377,20 +390,12 @@ static int run_pool(struct rvl_call *c)
 		return rc;
 	p.in = rvl_window_in(&p.w);
 	p.out = rvl_window_out(&p.w);
+	if (rvl_window_is_image(&p.w)) {
+		rvl_for_range(c, planes(c), 1, mean_planes, &p);
+		return 0;
+	}
 	rvl_window_run(c, &p.w, planes(c), &work);
 	return 0;
-}
-
-static void mean_planes(void *arg, int64_t first, int64_t past)
-{
-	const struct pool *p = arg;
-	const struct rvl_qaverage *q = &p->q;
-	float scale = q->xs / (q->ys * (float)p->in);
-
-	for (int64_t i = first; i < past; i++)
-		rvl_st8(p->c->out[0].data, i,
-			rvl_ref_qmean((const uint8_t *)p->c->in[0].data + i * p->in, p->in, q->x_u8,
-				      q->xz, scale, q->yz, q->lo, q->hi));
 }
 
 static int run_global(struct rvl_call *c)

@@ -11,7 +11,8 @@ device and CPU steps. COUNT graphs of each kind:
 - gemm: Gemm with a bias of shape (N), (1, N), (1) or (), int32 or float, alpha, and transB. onnxruntime
   makes no QGemm of a bias of another shape than (N), or of alpha != 1 with a bias: those graphs may be
   one step apart (docs/numerics.md 6), the others are equal.
-- whole: AveragePool over the whole image behind a Conv. Equal.
+- whole: AveragePool over the whole image of one to three dimensions, half of those of two behind a Conv.
+  Equal.
 
 Prints each graph that differs, and for each kind the figures operators.KIND.cases, .wrong (graphs apart
 by more than is documented) and .apart (graphs apart by a documented step).
@@ -102,15 +103,20 @@ def gemm(rng, number):
     return g, g.pair(y, result, 128), result, int(documented)
 
 
-def whole(rng, _number):
-    c, h, w = (int(v) for v in rng.integers(1, 9, 3))
-    g = Graph(rng, [1, c, h, w])
-    out = int(rng.integers(1, 9))
+def whole(rng, number):
+    axes = (2, 1, 2, 3)[number % 4]
+    c, *image = (int(v) for v in rng.integers(1, 9 if axes < 3 else 5, 1 + axes))
+    g = Graph(rng, [1, c] + image)
     scale = g.scale()
+    if number % 4:
+        y = g.node("AveragePool", [g.pair("x", scale)], kernel_shape=image)
+        result = np.float32(scale * rng.choice([1.0, 0.5, rng.uniform(0.2, 1)]))
+        return g, g.pair(y, result), result, 0
+    out = int(rng.integers(1, 9))
     weights, weight_scale = g.weights((out, c, 1, 1))
     middle = np.float32(float(scale) * float(weight_scale) * np.sqrt(c) * 60)
     y = g.pair(g.node("Conv", [g.pair("x", scale), weights]), middle)
-    y = g.node("AveragePool", [y], kernel_shape=[h, w])
+    y = g.node("AveragePool", [y], kernel_shape=image)
     result = np.float32(middle * rng.choice([1.0, 0.5, rng.uniform(0.2, 1)]))
     return g, g.pair(y, result), result, 0
 

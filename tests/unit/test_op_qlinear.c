@@ -107,6 +107,17 @@ START_TEST(means)
 	op_ok(1);
 	WANT_S8(0, DIMS(1, 1, 1, 2), 37, 58);
 
+	/* A window of the whole image is summed in integers, and the zero point added behind the rounding: 2.5 and -3. */
+	op_begin_in(MS, "QLinearAveragePool", 1);
+	IN_U8(DIMS(1, 1, 1, 1, 2), 10, 15);
+	IN_F32(RANK0, 0.5);
+	IN_U8(RANK0, 10);
+	IN_F32(RANK0, 0.5);
+	IN_S8(RANK0, -3);
+	OP_INTS("kernel_shape", 1, 1, 2);
+	op_ok(1);
+	WANT_S8(0, DIMS(1, 1, 1, 1, 1), -1);
+
 	/* Padding counts where it is asked for: (10 + 30) / 2 of 4 elements or of 2. */
 	window("QLinearAveragePool");
 	OP_INTS("kernel_shape", 1, 2);

@@ -141,7 +141,18 @@ static const struct rewrite products[] = {
 	/* The transposition moves to the bytes of the result. */
 	{ XW "Conv xf wf -> c; Transpose c -> m perm=[0,1,3,2]; QuantizeLinear m t z10 -> y",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> u(2,10); Transpose u(2,10) -> y(2,10)" },
-	/* onnxruntime sums integers over the whole image of a convolution, and floats in other pools. */
+	/* onnxruntime sums integers over the whole image, and floats in other pools. */
+	{ S "in x u8 1,3,1,2; DequantizeLinear x h z3 -> a; AveragePool a -> f kernel_shape=[1,2]; "
+	    "QuantizeLinear f t z10 -> y; out y",
+	  "QGlobalAveragePool x(0.5,3) -> y(2,10)" },
+	{ S "in x u8 1,3,2; DequantizeLinear x h z3 -> a; AveragePool a -> f kernel_shape=[2]; "
+	    "QuantizeLinear f t z10 -> y; out y",
+	  "Reshape x(0.5,3) -> u(0.5,3); QGlobalAveragePool u(0.5,3) -> u(2,10); Reshape u(2,10) -> y(2,10)" },
+	{ S "in x u8 1,3,2,1,2; DequantizeLinear x h z3 -> a; AveragePool a -> f kernel_shape=[2,1,2]; "
+	    "QuantizeLinear f t z10 -> y; out y",
+	  "Reshape x(0.5,3) -> u(0.5,3); QGlobalAveragePool u(0.5,3) -> u(2,10); Reshape u(2,10) -> y(2,10)" },
+	{ S "in x u8 1,3,1,2; QLinearAveragePool@com.microsoft x h z3 t z10 -> y kernel_shape=[1,2]; out y",
+	  "QGlobalAveragePool x(0.5,3) -> y(2,10)" },
 	{ XW "Conv xf wf -> c; QuantizeLinear c h z10 -> d; DequantizeLinear d h z10 -> e1; AveragePool e1 -> f "
 	     "kernel_shape=[1,2]; QuantizeLinear f t z10 -> y",
 	  "QConv x(0.5,3) s[4 -3](0.25,0) -> d(0.5,10); QGlobalAveragePool d(0.5,10) -> y(2,10)" },
@@ -324,7 +335,7 @@ static const struct rewrite rest[] = {
 	  "wf; MatMul xf wf -> c; "
 	  "QuantizeLinear c f[2] u[10] -> y(2,10)" },
 	/* Pools: the type stays; a mean's factor is in [2^-32, 256). */
-	{ S "in x u8 1,1,2,2; out y; DequantizeLinear x h z3 -> xf; AveragePool xf -> c "
+	{ S "in x u8 1,1,2,4; out y; DequantizeLinear x h z3 -> xf; AveragePool xf -> c "
 	    "kernel_shape=[2,2]; "
 	    "QuantizeLinear c t z10 -> y",
 	  "QAveragePool x(0.5,3) -> y(2,10)" },
@@ -524,7 +535,7 @@ static const struct rewrite qlinear[] = {
 	  "QLinearAdd x f[0.5] u[3] w f[524288] s[0] f[0.5] u[10] -> y" },
 	{ S "in x u8 1,1,2,2; out y; QLinearGlobalAveragePool@com.microsoft x h z3 t z10 -> y",
 	  "QGlobalAveragePool x(0.5,3) -> y(2,10)" },
-	{ S "in x u8 1,1,2,2; out y; QLinearAveragePool@com.microsoft x h z3 t z10 -> y "
+	{ S "in x u8 1,1,2,4; out y; QLinearAveragePool@com.microsoft x h z3 t z10 -> y "
 	    "kernel_shape=[2,2]",
 	  "QAveragePool x(0.5,3) -> y(2,10)" },
 	/* Parameters that a run computes stay operands. */
