@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #define TIMED	   4  /* cuts of a cascade whose timeline is compared: the best by the estimate */
+#define BLOCKS	   2  /* of the cuts with which the last layer takes blocks of channels, the same */
 #define BYTES_COST 64 /* bytes of the port that weigh as much as a cycle: they cost energy */
 
 /* The best division of the layers of a step before one of them. */
@@ -35,7 +36,7 @@ struct search {
 	uint32_t most, *forms;
 	struct division *best;	  /* by the number of layers */
 	uint64_t *before;	  /* cost of each layer by itself, at the start of a stream */
-	struct rvl_chain cut[TIMED];
+	struct rvl_chain cut[TIMED + BLOCKS];
 };
 
 /* ---- which layers ---- */
@@ -163,14 +164,16 @@ static bool same_forms(const struct rvl_chain *a, const struct rvl_chain *b)
 
 static int try_chain(struct search *s, uint32_t first, uint32_t n)
 {
-	struct rvl_chain_cuts cuts = { .cut = s->cut, .most = TIMED };
+	struct rvl_chain_cuts cuts = { .cut = s->cut, .most = TIMED }, blocks = { .most = BLOCKS };
 	struct rvl_chain alone = forms_of(s, first, n, false), fast = forms_of(s, first, n, true);
 	int rc = 0;
 
 	rvl_chain_search(s->be->board, &alone, &cuts);
 	if (!same_forms(&alone, &fast))
 		rvl_chain_search(s->be->board, &fast, &cuts);
-	for (uint32_t i = 0; i < cuts.n && !rc; i++) {
+	blocks.cut = s->cut + cuts.n;
+	rvl_chain_search_blocks(s->be->board, &fast, &blocks);
+	for (uint32_t i = 0; i < cuts.n + blocks.n && !rc; i++) {
 		uint64_t cost;
 
 		rc = cost_behind(s, &s->cut[i], first, &cost);
@@ -327,7 +330,9 @@ static void note_layers(struct rvl_backend *be)
 {
 	for (uint32_t i = 0; i < be->n_layers; i++) {
 		struct rvl_layer *l = be->layer[i];
-		const char *what = l->to ? "result stays in INP" : "operand stays in INP";
+		const char *what = l->to	       ? "result stays in INP" :
+				   rvl_takes_blocks(l) ? "operand stays in INP, taken by blocks" :
+							 "operand stays in INP";
 
 		if (l->to || l->from)
 			l->note = l->note ? rvl_graph_printf(be->g, "%s; %s", l->note, what) : what;

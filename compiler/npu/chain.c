@@ -10,6 +10,7 @@
 #include "rivulet_footprint.h"
 #include "rivulet_lanes.h"
 
+#define MOST_GROUPS 4 /* of output blocks that a layer makes before the next one takes them */
 #define RING_STEPS 4 /* by which a ring may be higher so that no taps conflict */
 
 /* WGT words that are kept for each layer until it is cut. */
@@ -20,7 +21,9 @@ struct share {
 /* Rows of the value by which the consumer's tiles of @th rows advance. */
 static int64_t rows_per_tile(const struct rvl_layer *l, int64_t th)
 {
-	int64_t rows = th * (l->mode ? l->p.win.sy : 1) * (l->e.pool ? l->e.pwin.sy : 1);
+	int64_t rows = rvl_takes_blocks(l) ?
+			       l->in.v.h :
+			       th * (l->mode ? l->p.win.sy : 1) * (l->e.pool ? l->e.pwin.sy : 1);
 
 	return rvl_clamp(rows, 1, l->in.v.h);
 }
@@ -174,6 +177,20 @@ static void keep(struct rvl_chain_cuts *cuts, const struct rvl_chain *c)
 	cuts->cut[at] = *c;
 }
 
+/* Output blocks of a group: those that the reader takes at a time. */
+static int64_t most_group(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	return l->to && l->to->chunk ? rvl_max(1, l->to->chunk / (b->tm / b->tn)) : 0;
+}
+
+/* Whether a value that the last layer takes block by block is one tile of the layer before it. */
+static bool makes_blocks(const struct rvl_chain *c)
+{
+	const struct rvl_layer *l = &c->l[c->n - 1];
+
+	return !rvl_takes_blocks(l) || l[-1].t.th == rvl_result_rows(&l[-1]);
+}
+
 /*
  * Cuts the layers from the last on, whose tiles have at most @th rows; what one does not take is there
  * for those before it.
@@ -182,14 +199,16 @@ static bool cut_layers(const struct rivulet_board *b, struct rvl_chain *c, int64
 		       const struct share *share)
 {
 	int64_t wgt = rivulet_mem_words(b, RIVULET_MEM_WGT);
+	int64_t acc = rivulet_mem_words(b, RIVULET_MEM_ACC);
 
 	for (uint32_t i = 0; i < c->n; i++)
 		wgt -= share->words[i];
 	for (uint32_t i = c->n; i-- > 0; th = rows_per_tile(&c->l[i], c->l[i].t.th)) {
 		struct rvl_room room = { .inp = i ? inp / 2 : inp,
 					 .wgt = wgt += share->words[i],
-					 .acc = rivulet_mem_words(b, RIVULET_MEM_ACC),
-					 .th = th };
+					 .acc = acc,
+					 .th = th,
+					 .og = most_group(b, &c->l[i]) };
 		struct rvl_words3 used;
 
 		if (room.inp < 0 || room.wgt <= 0 || !rvl_tile_within(b, &c->l[i], &room))
@@ -197,8 +216,10 @@ static bool cut_layers(const struct rivulet_board *b, struct rvl_chain *c, int64
 		used = rvl_layer_words(&c->l[i]);
 		inp -= used.mem[RIVULET_MEM_INP];
 		wgt -= used.mem[RIVULET_MEM_WGT];
+		/* Sums that stay are at the end of the second half. */
+		acc -= 2 * used.mem[RIVULET_MEM_ACC];
 	}
-	return true;
+	return makes_blocks(c);
 }
 
 static void set_heights(struct rvl_chain *c, int64_t th)
@@ -207,14 +228,19 @@ static void set_heights(struct rvl_chain *c, int64_t th)
 		c->l[i].t.th = th;
 }
 
-/* Whether the cut fits with rings for @lead tiles ahead. */
+/*
+ * Whether the cut fits with rings for @lead tiles ahead; with @chunk, the last layer takes so many
+ * blocks of its operand at a time.
+ */
 static bool try_cut(const struct rivulet_board *b, const struct rvl_chain *form, int64_t th,
-		    int64_t lead, const struct share *share, struct rvl_chain_cuts *cuts)
+		    int64_t lead, int64_t chunk, const struct share *share,
+		    struct rvl_chain_cuts *cuts)
 {
 	struct rvl_chain c = *form;
 	int64_t rings;
 
 	link_rings(&c);
+	c.ring[c.n - 2].chunk = chunk;
 	set_heights(&c, th);
 	rings = size_rings(b, &c, lead);
 	if (!cut_layers(b, &c, th, rivulet_mem_words(b, RIVULET_MEM_INP) - rings, share))
@@ -287,6 +313,22 @@ static uint32_t plans_of(const struct rivulet_board *b, const struct rvl_chain *
 	return PLANS;
 }
 
+void rvl_chain_search_blocks(const struct rivulet_board *b, const struct rvl_chain *form,
+			     struct rvl_chain_cuts *cuts)
+{
+	const struct rvl_layer *last = &form->l[form->n - 1];
+	struct share share[PLANS];
+	uint32_t plans;
+
+	if (!rvl_may_take_blocks(b, last))
+		return;
+	plans = plans_of(b, form, share);
+	for (uint32_t i = 0; i < plans; i++)
+		for (int64_t groups = 1; groups <= MOST_GROUPS; groups *= 2)
+			try_cut(b, form, rvl_result_rows(last), 0, groups * (b->tm / b->tn),
+				&share[i], cuts);
+}
+
 void rvl_chain_search(const struct rivulet_board *b, const struct rvl_chain *form,
 		      struct rvl_chain_cuts *cuts)
 {
@@ -295,8 +337,8 @@ void rvl_chain_search(const struct rivulet_board *b, const struct rvl_chain *for
 
 	for (int64_t th = form->l[form->n - 1].out.v.h;; th = (th + 1) / 2) {
 		for (uint32_t i = 0; i < plans; i++)
-			if (!try_cut(b, form, th, 1, &share[i], cuts))
-				try_cut(b, form, th, 0, &share[i], cuts);
+			if (!try_cut(b, form, th, 1, 0, &share[i], cuts))
+				try_cut(b, form, th, 0, 0, &share[i], cuts);
 		if (th == 1)
 			return;
 	}

@@ -23,6 +23,12 @@ struct rvl_chain_cuts {
 /** Adds the cuts of the layers of @form, which is not cut, to the best of @cuts. */
 void rvl_chain_search(const struct rivulet_board *b, const struct rvl_chain *form,
 		      struct rvl_chain_cuts *cuts);
+/**
+ * The same for cuts with which the last layer takes its operand by blocks of channels, if it may
+ * (rvl_may_take_blocks()).
+ */
+void rvl_chain_search_blocks(const struct rivulet_board *b, const struct rvl_chain *form,
+			     struct rvl_chain_cuts *cuts);
 /** Makes layers @l those of @c; rings are copied to @ring, which the layers then point to. */
 void rvl_chain_use(const struct rvl_chain *c, struct rvl_layer *const *l, struct rvl_ring *ring);
 

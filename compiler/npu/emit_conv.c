@@ -29,6 +29,7 @@ struct conv {
 	uint64_t *wgt_off; /* of each group, in the file */
 	struct cache in, wgt, prm;
 	int64_t acc, out, b, bits; /* first words of these slots */
+	int64_t params;		   /* WGT word of those of the group, where a tile is a chunk */
 	int64_t acc_half;    /* words of half of ACC */
 };
 
@@ -358,27 +359,33 @@ static int64_t load_weights(struct conv *c, int64_t gi, int64_t i, int64_t words
 }
 
 /*
- * The whole reduction of one tile and group. Weights are loaded first, because they depend on no
- * other operation.
+ * Chunk @i of the reduction of a tile and group, whose weights begin at byte @at of the file;
+ * returns where they end. Weights are loaded first, because they depend on no other operation.
  */
-static void reduce(struct conv *c, const struct tile *t, int64_t gi, int64_t acc, int64_t *prm)
+static uint64_t reduce_chunk(struct conv *c, const struct tile *t, int64_t gi, int64_t i,
+			     uint64_t at, int64_t acc, int64_t *prm)
 {
 	const struct rvl_ocgroup *g = &c->group[gi];
-	int64_t n = rvl_chunks(c->e.l, &c->nest, &c->e.l->t, g, c->chunk);
+	const struct rvl_chunk *k = &c->chunk[i];
+	int64_t words = rvl_chunk_words(&c->nest, k, g->on);
+	int64_t wgt = load_weights(c, gi, i, words, at);
+	struct feed f;
+
+	if (!i)
+		*prm = load_params(c, g);
+	f = feed_of(c, t, g, k);
+	run_chunk(c, t, g, k, &f, wgt, acc, i > 0);
+	return at + words * RIVULET_WGT_WORD;
+}
+
+/* The whole reduction of one tile and group. */
+static void reduce(struct conv *c, const struct tile *t, int64_t gi, int64_t acc, int64_t *prm)
+{
+	int64_t n = rvl_chunks(c->e.l, &c->nest, &c->e.l->t, &c->group[gi], c->chunk);
 	uint64_t at = c->wgt_off[gi];
 
-	for (int64_t i = 0; i < n; i++) {
-		const struct rvl_chunk *k = &c->chunk[i];
-		int64_t words = rvl_chunk_words(&c->nest, k, g->on);
-		int64_t wgt = load_weights(c, gi, i, words, at);
-		struct feed f;
-
-		at += words * RIVULET_WGT_WORD;
-		if (!i)
-			*prm = load_params(c, g);
-		f = feed_of(c, t, g, k);
-		run_chunk(c, t, g, k, &f, wgt, acc, i > 0);
-	}
+	for (int64_t i = 0; i < n; i++)
+		at = reduce_chunk(c, t, gi, i, at, acc, prm);
 }
 
 /* Where the results of a tile go: a slot of their own, or the ring that the next layer reads. */
@@ -492,35 +499,52 @@ static void unit_of(const struct conv *c, uint64_t at, uint64_t *tile, int64_t *
 	*group = c->e.l->t.oc_outer ? at / tiles : at % groups;
 }
 
+/* From the sums of a tile and group to what is stored. */
+static void finish_tile(struct conv *c, const struct tile *t, int64_t gi, int64_t acc, int64_t prm)
+{
+	const struct rvl_layer *l = c->e.l;
+	const struct rvl_tiling *tl = &l->t;
+	const struct rvl_ocgroup *g = &c->group[gi];
+	int64_t b = tl->b_slots ? c->b + c->e.at % tl->b_slots * tl->out_words : 0;
+	int64_t blocks = rvl_div_up(l->p.m, c->e.s->board->tn);
+	struct rvl_spad out = result_at(c, t, g);
+	struct rvl_box box = {
+		.n = t->n, .b0 = g->o0 * c->ratio, .y = t->y, .h = t->h, .x = t->x, .w = t->w
+	};
+
+	box.bn = rvl_min(g->on * c->ratio, blocks - box.b0);
+	if (l->has_b)
+		load_second(c, &box, b, g->on * c->ratio);
+	drain(c, t, g, acc, prm, b, &out);
+	drain_guard(c, t, g, acc, prm, &out);
+	if (!l->to && !l->e.only)
+		rvl_emit_store(c->e.s, &l->out, &box, out.addr, out.row, out.blk);
+	if (l->has_bits && gi == c->groups - 1)
+		store_bits(c, t);
+}
+
 static void next(struct rvl_emission *e)
 {
 	struct conv *c = (struct conv *)e;
-	const struct rvl_tiling *tl = &e->l->t;
-	int64_t acc = next_acc(c), gi, blocks = rvl_div_up(e->l->p.m, e->s->board->tn);
-	int64_t b = tl->b_slots ? c->b + e->at % tl->b_slots * tl->out_words : 0, prm = 0;
-	const struct rvl_ocgroup *g;
-	struct rvl_spad out;
-	struct rvl_box box;
+	int64_t acc = next_acc(c), gi, prm = 0;
 	uint64_t index;
 	struct tile t;
 
 	unit_of(c, e->at, &index, &gi);
-	g = &c->group[gi];
 	t = tile_at(c, index);
-	out = result_at(c, &t, g);
-	box = (struct rvl_box){
-		.n = t.n, .b0 = g->o0 * c->ratio, .y = t.y, .h = t.h, .x = t.x, .w = t.w
-	};
-	box.bn = rvl_min(g->on * c->ratio, blocks - box.b0);
 	reduce(c, &t, gi, acc, &prm);
-	if (e->l->has_b)
-		load_second(c, &box, b, g->on * c->ratio);
-	drain(c, &t, g, acc, prm, b, &out);
-	drain_guard(c, &t, g, acc, prm, &out);
-	if (!e->l->to && !e->l->e.only)
-		rvl_emit_store(e->s, &e->l->out, &box, out.addr, out.row, out.blk);
-	if (e->l->has_bits && gi == c->groups - 1)
-		store_bits(c, &t);
+	finish_tile(c, &t, gi, acc, prm);
+}
+
+/* One chunk of the only tile and group; the last one finishes it. @wgt_off passes the weights. */
+static void next_chunk(struct rvl_emission *e)
+{
+	struct conv *c = (struct conv *)e;
+	struct tile t = tile_at(c, 0);
+
+	c->wgt_off[0] = reduce_chunk(c, &t, 0, e->at, c->wgt_off[0], c->acc, &c->params);
+	if (e->at + 1 == e->count)
+		finish_tile(c, &t, 0, c->acc, c->params);
 }
 
 /* As reduce() loads them for the first tile, which then finds them in the slots. */
@@ -549,6 +573,11 @@ static void reads(const struct rvl_emission *e, int64_t rows[2])
 	int64_t gi;
 	struct tile t;
 
+	if (rvl_takes_blocks(e->l)) {
+		rows[0] = c->chunk[e->at].i0;
+		rows[1] = rows[0] + c->chunk[e->at].in;
+		return;
+	}
 	unit_of(c, e->at, &index, &gi);
 	t = tile_at(c, index);
 	rvl_rows_read(e->l, t.y, t.h, rows);
@@ -561,7 +590,21 @@ static int64_t made(const struct rvl_emission *e)
 	const struct conv *c = (const struct conv *)e;
 	int64_t tile = e->at / c->groups;
 
+	if (e->l->to->chunk)
+		return e->at < e->count ? c->group[e->at].o0 * c->ratio : e->l->to->blocks;
 	return tile / c->nty * e->l->to->image + tile % c->nty * e->l->t.th;
+}
+
+static uint64_t tiles_to(const struct rvl_emission *e, int64_t row)
+{
+	const struct conv *c = (const struct conv *)e;
+	int64_t g = 0;
+
+	if (!e->l->to->chunk)
+		return (row / e->l->t.th + 1) * c->groups;
+	while (g + 1 < c->groups && c->group[g + 1].o0 * c->ratio <= row)
+		g++;
+	return g + 1;
 }
 
 static void finish(struct rvl_emission *e)
@@ -654,10 +697,14 @@ struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_lay
 
 	if (!c)
 		return NULL;
-	c->e = (struct rvl_emission){
-		.s = s, .l = l, .next = next, .reads = reads, .made = made, .preload = preload,
-		.close = finish
-	};
+	c->e = (struct rvl_emission){ .s = s,
+				      .l = l,
+				      .next = next,
+				      .reads = reads,
+				      .made = made,
+				      .tiles_to = tiles_to,
+				      .preload = preload,
+				      .close = finish };
 	l->mode->nest(s->board, l, &c->nest);
 	c->ratio = s->board->tm / s->board->tn;
 	c->nty = rvl_div_up(rvl_result_rows(l), l->t.th);
@@ -665,8 +712,14 @@ struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_lay
 	c->tiles = l->out.v.n * c->nty * c->ntx;
 	c->groups = rvl_ocgroups(s->board, l, l->t.og, NULL);
 	c->e.count = c->tiles * c->groups;
-	if (!divide_buffers(c, at) && !make_groups(c))
+	if (!divide_buffers(c, at) && !make_groups(c)) {
+		if (rvl_takes_blocks(
+			    l)) { /* make_groups() has listed the chunks of the only group */
+			c->e.next = next_chunk;
+			c->e.count = rvl_chunks(l, &c->nest, &l->t, &c->group[0], NULL);
+		}
 		return &c->e;
+	}
 	finish(&c->e);
 	return NULL;
 }

@@ -253,6 +253,11 @@ struct rvl_ring {
 	int64_t blocks;	     /* tn channels each; whole ACC words */
 	int64_t image;
 	int64_t guard; /* rows before the first: copies of the last, for an ALU that reads them in one run */
+	/*
+	 * Blocks of channels that the reader takes at a time, as the producer completes them; then
+	 * the ring holds the whole value. 0: the reader takes rows.
+	 */
+	int64_t chunk;
 	int64_t base; /* INP word, set by the segment planner */
 };
 
@@ -410,9 +415,12 @@ bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l);
 uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct rvl_tiling *cut,
 		  uint32_t n);
 
-/* Words of the scratchpads that a layer may use, and the most result rows of a tile. */
+/*
+ * Words of the scratchpads that a layer may use, the most result rows of a tile, and the most
+ * output blocks of a group; 0: any.
+ */
 struct rvl_room {
-	int64_t inp, wgt, acc, th;
+	int64_t inp, wgt, acc, th, og;
 };
 
 /**
@@ -421,6 +429,16 @@ struct rvl_room {
  */
 bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
 		     const struct rvl_room *room);
+/** Whether @l reduces its operand chunk by chunk, as the layer before completes the channels. */
+static inline bool rvl_takes_blocks(const struct rvl_layer *l)
+{
+	return l->from && l->from->chunk;
+}
+/**
+ * Whether @l can do so: one image whose result fits a part of ACC, and an operand of more blocks
+ * than one group of the convolution reads.
+ */
+bool rvl_may_take_blocks(const struct rivulet_board *b, const struct rvl_layer *l);
 /** Cycles of the array if nothing delays it. */
 uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l);
 /** WGT words of all weights, parameters and tables of a layer. */

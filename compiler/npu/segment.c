@@ -88,6 +88,10 @@ static void open_group(struct segment *s, struct group *g)
 	s->s->layer = g->first;
 	for (int m = 0; m < RIVULET_MEMS; m++)
 		g->at.mem[m] = take(s, m, g->size.mem[m]);
+	/* Sums that stay while layers take turns are behind the slots of the second half. */
+	if (g->n > 1)
+		g->at.mem[RIVULET_MEM_ACC] =
+			s->pad[RIVULET_MEM_ACC].size - g->size.mem[RIVULET_MEM_ACC];
 	at = g->at;
 	for (uint32_t i = 0; i < g->n && !s->s->rc; i++) {
 		struct rvl_words3 w = rvl_layer_words(g->l[i]);

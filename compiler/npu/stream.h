@@ -127,10 +127,16 @@ struct rvl_emission {
 	int64_t table;	    /* WGT word of the epilogue's constants */
 	uint64_t at, count; /* tiles emitted, and of the layer */
 	void (*next)(struct rvl_emission *e);
+	/*
+	 * Rows are those of a ring; where the reader takes blocks, "row" stands for a block of
+	 * channels.
+	 */
 	/** Rows of the operand, in the numbering of its ring, that the next tile reads. */
 	void (*reads)(const struct rvl_emission *e, int64_t rows[2]);
 	/** Rows of the result, in the numbering of its ring, that are complete. */
 	int64_t (*made)(const struct rvl_emission *e);
+	/** Tiles after which row @row of the result is complete. */
+	uint64_t (*tiles_to)(const struct rvl_emission *e, int64_t row);
 	/** Loads the first weights ahead of the first tile; NULL where there are none. */
 	void (*preload)(struct rvl_emission *e);
 	void (*close)(struct rvl_emission *e);

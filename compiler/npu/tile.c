@@ -36,6 +36,7 @@ struct budget {
 	int64_t icb_sum;       /* blocks that all of them read */
 	int64_t oh, ow;	       /* result on drain */
 	int64_t th;	       /* most rows of a tile */
+	int64_t most_og;       /* output blocks of a group */
 	bool rows;	       /* tiles are whole rows, and the outer loop */
 };
 
@@ -590,7 +591,7 @@ static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
 	int64_t widest = u->l->p.win.sx > MAX_KERNEL && !u->l->p.gather ? 1 : rvl_min(u->ow, MAX_COUNT);
 	int64_t least = u->rows ? u->ow : 1;
 
-	for (t.og = u->ocb; t.og >= 1; t.og = t.og > 1 ? next_cut(u->ocb, t.og) : 0) {
+	for (t.og = u->most_og; t.og >= 1; t.og = t.og > 1 ? next_cut(u->ocb, t.og) : 0) {
 		int64_t groups = rvl_ocgroups(u->b, u->l, t.og, NULL);
 
 		for (t.ig = u->icb; t.ig >= 1; t.ig = t.ig > 1 ? next_cut(u->icb, t.ig) : 0) {
@@ -735,6 +736,7 @@ static void run_search(const struct rivulet_board *b, struct rvl_layer *l,
 	s->u.wgt = room->wgt - rvl_epilogue_words(l);
 	s->u.acc = room->acc;
 	s->u.th = room->th;
+	s->u.most_og = room->og ? rvl_min(room->og, s->u.ocb) : s->u.ocb;
 	s->u.rows = l->from || l->to;
 	s->bound = lower_bound(&s->u);
 	search_conv(s);
@@ -751,11 +753,56 @@ static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l,
 	return s.found;
 }
 
+/* ---- layers that take the blocks of their operand one after the other ---- */
+
+#define BLOCKS_ACC 4 /* the part of ACC that their sums may fill: one of so many */
+
+bool rvl_may_take_blocks(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	struct budget u;
+
+	if (!l->mode || l->p.group != 1 || l->p.gather || l->in.v.n != 1 || l->has_bits)
+		return false;
+	u = whole_layer(b, l);
+	return u.icb > 1 && !u.nest.lane_words && !u.nest.bits &&
+	       u.ocb * l->p.oh * l->p.ow <= rivulet_mem_words(b, RIVULET_MEM_ACC) / BLOCKS_ACC;
+}
+
+/*
+ * One tile and one group, whose sums stay in ACC. The weights of each chunk are used once, so that
+ * there is no choice but the number of slots: as many as fit.
+ */
+static bool tile_by_blocks(const struct rivulet_board *b, struct rvl_layer *l,
+			   const struct rvl_room *room)
+{
+	struct budget u = whole_layer(b, l);
+	struct rvl_tiling t = { .og = u.ocb,
+				.ig = rvl_min(l->from->chunk, u.icb),
+				.ph = u.nest.kh,
+				.pw = u.nest.kw,
+				.tw = u.ow,
+				.th = u.oh,
+				.prm_slots = 1,
+				.acc_slots = 1,
+				.out_slots = !l->to,
+				.b_slots = l->has_b };
+	int64_t chunks = rvl_div_up(u.icb, t.ig) * l->p.terms, left;
+
+	u.inp = room->inp;
+	u.wgt = room->wgt - rvl_epilogue_words(l);
+	u.acc = room->acc;
+	slot_sizes(&u, &t);
+	left = u.wgt - t.prm_slots * t.prm_words;
+	t.wgt_slots = rvl_min(rvl_min(chunks, MAX_SLOTS), left > 0 ? left / t.wgt_words : 0);
+	l->t = t;
+	return room->th >= u.oh && t.wgt_slots >= rvl_min(chunks, 2) && conv_fits(&u, &t);
+}
+
 static struct rvl_room whole_room(const struct rivulet_board *b)
 {
 	return (struct rvl_room){ rivulet_mem_words(b, RIVULET_MEM_INP),
 				  rivulet_mem_words(b, RIVULET_MEM_WGT),
-				  rivulet_mem_words(b, RIVULET_MEM_ACC), MAX_COUNT };
+				  rivulet_mem_words(b, RIVULET_MEM_ACC), MAX_COUNT, 0 };
 }
 
 uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct rvl_tiling *cut,
@@ -863,5 +910,7 @@ bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l)
 bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
 		     const struct rvl_room *room)
 {
+	if (rvl_takes_blocks(l))
+		return tile_by_blocks(b, l, room);
 	return l->mode ? tile_conv(b, l, room) : tile_plain_rows(b, l, room);
 }

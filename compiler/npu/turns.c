@@ -17,7 +17,7 @@
 struct member {
 	struct rvl_emission *e;
 	int64_t array, alu; /* cycles of a tile and group of output blocks, on average; array 0: ALU alone */
-	uint64_t groups;    /* of output blocks of a tile */
+	bool halves;	    /* its accumulators lie in the halves of ACC in turn */
 	int64_t *done;	    /* when the ALU has drained them, by number */
 };
 
@@ -33,12 +33,11 @@ struct rvl_turns {
 static int add_member(struct rvl_turns *t, struct rvl_emission *e)
 {
 	struct member *m = &t->m[t->n++];
-	const struct rvl_ring *r = e->l->to;
 	struct rvl_busy busy = rvl_layer_busy(e->s->board, e->l);
 	int64_t count = e->count ? e->count : 1;
 
 	m->e = e;
-	m->groups = r ? count / (e->l->out.v.n * (r->image / e->l->t.th)) : 1;
+	m->halves = e->l->t.acc_slots > 1;
 	m->done = calloc(count, sizeof(*m->done));
 	m->array = busy.array / count;
 	m->alu = busy.alu / count;
@@ -72,7 +71,7 @@ static bool has_room(const struct rvl_turns *t, uint32_t i)
 	const struct rvl_ring *r = e->l->to;
 	int64_t rows[2];
 
-	if (!r)
+	if (!r || r->chunk)
 		return true;
 	reader = t->m[i + 1].e;
 	if (reader->at == reader->count)
@@ -93,7 +92,7 @@ static int64_t operand_at(const struct rvl_turns *t, uint32_t i)
 	e->reads(e, rows);
 	if (p->e->made(p->e) < rows[1])
 		return NEVER;
-	return p->done[((rows[1] - 1) / p->e->l->t.th + 1) * p->groups - 1];
+	return p->done[p->e->tiles_to(p->e, rows[1] - 1) - 1];
 }
 
 /* The cycle in which the array could begin the next tile of member @i, or NEVER. */
@@ -107,7 +106,7 @@ static int64_t start_of(const struct rvl_turns *t, uint32_t i)
 	if (at == NEVER)
 		return NEVER;
 	at = rvl_max(t->conv, at);
-	return t->m[i].array ? rvl_max(t->half[t->turn % 2], at) : at;
+	return t->m[i].halves ? rvl_max(t->half[t->turn % 2], at) : at;
 }
 
 /* Cycles in which the array or the ALU has nothing to do if the next tile is one of member @i. */
@@ -150,7 +149,8 @@ static void advance_clock(struct rvl_turns *t, uint32_t i)
 	if (m->array) {
 		t->conv = start_of(t, i) + m->array;
 		t->alu = rvl_max(t->alu, t->conv) + m->alu;
-		t->half[t->turn++ % 2] = t->alu;
+		if (m->halves)
+			t->half[t->turn++ % 2] = t->alu;
 	} else {
 		t->alu = rvl_max(t->alu, operand_at(t, i)) + m->alu;
 	}
