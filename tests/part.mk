@@ -169,6 +169,11 @@ bench-peers: $(BUILD)/rivulet
 bench-float: $(BUILD)/tests/bench_float
 	@scripts/install-deps.sh --oracle
 	@build/venv/bin/python tests/bench/bench_float.py $<
+# The float models of check-real, whole. OPTIONS: of tools/peers/compare.py.
+.PHONY: bench-float-models
+bench-float-models: $(BUILD)/rivulet
+	@scripts/install-deps.sh --oracle
+	@build/venv/bin/python -B tests/bench/bench_float_models.py $< $(BUILD)/real $(OPTIONS)
 # The shapes of test_int8, and 98,000 more.
 check-int8: $(BUILD)/unit/test_int8
 	@RVL_INT8_SHAPES=100000 $<

@@ -31,6 +31,10 @@ class Failed(Exception):
     pass
 
 
+def suffix_of(threads):
+    return f".threads{threads}" if threads > 1 else ""
+
+
 def python_of(cache, peers):
     """The virtual environment, made where it is missing; one for each set of packages."""
     folder = os.path.join(cache, "venv-" + "-".join(peers))
@@ -58,7 +62,8 @@ class Case:
 class Comparison:
     def __init__(self, opt):
         self.opt = opt
-        self.python = python_of(opt.cache, opt.peers)
+        self.python = opt.python or python_of(opt.cache, opt.peers)
+        self.ratios = {}    # threads: of all figures
 
     # ---- models ----
 
@@ -80,7 +85,8 @@ class Comparison:
         return out
 
     def peers_of(self, paths, lite=True):
-        sides = [(m, p) for m in MODES["onnxruntime"] for p in paths if "onnxruntime" in self.opt.peers]
+        modes = ["onnxruntime"] if self.opt.float else MODES["onnxruntime"]
+        sides = [(m, p) for m in modes for p in paths if "onnxruntime" in self.opt.peers]
         converted = self.tflite(paths[-1]) if lite and "xnnpack" in self.opt.peers else None
         return sides + ([("xnnpack", converted)] if converted else [])
 
@@ -104,6 +110,7 @@ class Comparison:
         if self.opt.models:
             for path in self.opt.models:
                 name = os.path.splitext(os.path.basename(path))[0]
+                name = "float." + name if self.opt.float else name
                 yield Case(name, path, self.peers_of([path]))
             return
         if self.opt.only in (None, "networks"):
@@ -158,10 +165,12 @@ class Comparison:
         for _ in range(self.opt.rounds):
             for s in sides:
                 times[s].append(self.burst(s, threads, self.runs_of(first[s])))
-        self.report(case.name + (f".threads{threads}" if threads > 1 else ""), us, times)
+        ratio = self.report(case.name + suffix_of(threads), us, times)
+        self.ratios.setdefault(threads, []).append(ratio)
 
     @staticmethod
     def report(name, us, times):
+        """Prints the figures and returns the ratio."""
         mine = statistics.median(times[us])
         peer = min((s for s in times if s != us), key=lambda s: statistics.median(times[s]))
         theirs = statistics.median(times[peer])
@@ -171,6 +180,13 @@ class Comparison:
         print(f"figure cpu.{name}.peer {theirs * 1e3:.3f} ms")
         print(f"figure cpu.{name}.ratio {mine / theirs:.2f} x")
         print(f"figure cpu.{name}.ratio.min {min(times[us]) / min(times[peer]):.2f} x", flush=True)
+        return mine / theirs
+
+    def summary(self):
+        for threads, ratios in self.ratios.items():
+            name = f"cpu.float.ratio{suffix_of(threads)}"
+            print(f"figure {name}.mean {statistics.geometric_mean(ratios):.2f} x")
+            print(f"figure {name}.max {max(ratios):.2f} x")
 
     def run(self):
         cases = [c for c in self.cases() if self.opt.match in c.name]
@@ -180,6 +196,8 @@ class Comparison:
         for threads in self.opt.threads:
             for case in cases:
                 self.measure(case, threads)
+        if self.opt.float:
+            self.summary()
         print(f"instruction set: {self.device}; each peer chooses its own")
 
 
@@ -205,6 +223,9 @@ def main():
     ap.add_argument("--only", choices=["networks", "layers"])
     ap.add_argument("--networks", type=words(NETWORKS), default=NETWORKS)
     ap.add_argument("--match", default="", help="only figures whose names contain this")
+    ap.add_argument("--float", action="store_true",
+                    help="the models are float: no modes of int8; figures cpu.float.*")
+    ap.add_argument("--python", help="an interpreter that has the peers, instead of installing them")
     ap.add_argument("--prepare", action="store_true", help="install and make models, measure nothing")
     ap.add_argument("--cache", default=os.path.join(home, "rivulet", "peers"))
     opt = ap.parse_args()
