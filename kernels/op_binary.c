@@ -14,8 +14,8 @@ struct span_ctx {
 };
 
 /*
- * One span of a plain operation; the unsigned casts make integers wrap instead of overflow. A span of
- * dense elements has a loop of its own, which compilers vectorise.
+ * One span of a plain operation; the unsigned casts make integers wrap instead of overflow. Spans of
+ * dense elements, with one value or as many, have loops of their own, which compilers vectorise.
  */
 #define SPAN(name, type, result) \
 static inline void name##_by(const struct rvl_kernel *k, int64_t n, const type *a, int64_t ia, \
@@ -35,6 +35,10 @@ static void name(const struct rvl_kernel *k, int64_t n, const type *a, const typ
 	const struct rvl_bcast *bc = &k->bc; \
 	if (bc->ia == 1 && bc->ib == 1 && bc->iy == 1) \
 		name##_by(k, n, a, 1, b, 1, y, 1); \
+	else if (bc->ia == 1 && bc->ib == 0 && bc->iy == 1) \
+		name##_by(k, n, a, 1, b, 0, y, 1); \
+	else if (bc->ia == 0 && bc->ib == 1 && bc->iy == 1) \
+		name##_by(k, n, a, 0, b, 1, y, 1); \
 	else \
 		name##_by(k, n, a, bc->ia, b, bc->ib, y, bc->iy); \
 }

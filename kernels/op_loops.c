@@ -153,12 +153,50 @@ static uint64_t float_to_int(enum rvl_type type, double v)
 	return (uint64_t)(int64_t)fmax(v, -0x1p63);
 }
 
+/* Pairs of types that models convert whole tensors between have loops of their own. */
+#define LOOP(name, to, from, value) \
+	static void name(void *dst, const void *src, int64_t n) \
+	{ \
+		to *y = dst; \
+		const from *x = src; \
+		for (int64_t i = 0; i < n; i++) \
+			y[i] = (to)(value); \
+	}
+
+LOOP(f32_of_bool, float, uint8_t, x[i] != 0)
+LOOP(f32_of_u8, float, uint8_t, x[i])
+LOOP(f32_of_s8, float, int8_t, x[i])
+LOOP(f32_of_s32, float, int32_t, x[i])
+LOOP(s64_of_s32, int64_t, int32_t, x[i])
+LOOP(u64_of_u8, uint64_t, uint8_t, x[i])
+LOOP(u64_of_bool, uint64_t, uint8_t, x[i] != 0)
+LOOP(s32_of_s64, uint32_t, uint64_t, x[i])
+LOOP(u8_of_u64, uint8_t, uint64_t, x[i])
+LOOP(bool_of_u64, uint8_t, uint64_t, x[i] != 0)
+
+static const struct conversion {
+	enum rvl_type to, from;
+	void (*run)(void *dst, const void *src, int64_t n);
+} conversions[] = {
+	{ RVL_TYPE_F32, RVL_TYPE_BOOL, f32_of_bool },	{ RVL_TYPE_F32, RVL_TYPE_U8, f32_of_u8 },
+	{ RVL_TYPE_F32, RVL_TYPE_S8, f32_of_s8 },	{ RVL_TYPE_F32, RVL_TYPE_S32, f32_of_s32 },
+	{ RVL_TYPE_S64, RVL_TYPE_S32, s64_of_s32 },	{ RVL_TYPE_U64, RVL_TYPE_U8, u64_of_u8 },
+	{ RVL_TYPE_U64, RVL_TYPE_BOOL, u64_of_bool },	{ RVL_TYPE_S32, RVL_TYPE_S64, s32_of_s64 },
+	{ RVL_TYPE_U8, RVL_TYPE_U64, u8_of_u64 },	{ RVL_TYPE_BOOL, RVL_TYPE_U64, bool_of_u64 },
+};
+
 void rvl_convert(enum rvl_type to, void *dst, enum rvl_type from, const void *src, int64_t n)
 {
 	bool to_float = is_float(to), from_float = is_float(from);
 
 	if (to == from) {
 		memcpy(dst, src, (size_t)n * rvl_type_size(to));
+		return;
+	}
+	for (size_t i = 0; i < sizeof(conversions) / sizeof(conversions[0]); i++) {
+		if (conversions[i].to != to || conversions[i].from != from)
+			continue;
+		conversions[i].run(dst, src, n);
 		return;
 	}
 	for (int64_t i = 0; i < n; i++) {
@@ -353,6 +391,19 @@ static void locate(const struct rows *r, int64_t at, int64_t *pos)
 	}
 }
 
+/* @n elements of @size bytes equal to the first one. */
+static void repeat(uint64_t *buf, size_t size, int64_t n)
+{
+	uint32_t __attribute__((may_alias)) *four = (void *)buf;
+
+	for (int64_t i = 1; size == 4 && i < n; i++)
+		four[i] = four[0];
+	for (int64_t i = 1; size == 8 && i < n; i++)
+		buf[i] = buf[0];
+	for (int64_t i = 1; size < 4 && i < n; i++)
+		memcpy((char *)buf + (size_t)i * size, buf, size);
+}
+
 /*
  * Operand @i from element @pos on, @n elements @step apart, in the class's type. Elements of
  * pitches other than 1 and 0 pass through @raw.
@@ -371,8 +422,8 @@ static void *row_of(const struct rows *r, uint32_t i, int64_t pos, int64_t n, in
 		src = (const char *)raw;
 	}
 	rvl_convert(r->in, buf, v->type, src, step ? n : 1);
-	for (int64_t k = 1; !step && k < n; k++)
-		memcpy((char *)buf + (size_t)k * wide, buf, wide);
+	if (!step)
+		repeat(buf, wide, n);
 	return buf;
 }
 

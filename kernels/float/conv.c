@@ -6,308 +6,16 @@
  */
 #include "float/conv.h"
 
-#include <string.h>
-
+#include "float/gather.h"
+#include "float/rows.h"
 #include "internal.h"
 #include "isa.h"
-#include "sizes.h"
 
 #define STRIP_FLOATS (12 << 10)	/* of copied input rows of a depthwise convolution */
 #define MAX_ITEMS 16		/* parts into which a depthwise convolution is divided */
 #define MAX_ROWS (32 << 10)	/* floats under one row of results; longer rows are divided */
 #define LEAST_COLS 64		/* results of a divided row */
 #define MAX_TAPS 1024		/* of a depthwise convolution */
-
-/* ---- gathering ---- */
-
-/* Results that are adjacent in a row of a plane. */
-struct piece {
-	const struct rvl_f32_conv *v;
-	const float *x;			/* channel 0 of the group */
-	int64_t pos[RVL_MAX_RANK];	/* of the first result */
-	int64_t n;
-	int64_t k0, k1;			/* elements of the kernels, channel by channel */
-	float *dst;
-	int64_t width;
-};
-
-/* Four floats of any alignment. */
-typedef uint32_t quad __attribute__((vector_size(16), aligned(4), may_alias));
-
-static inline void copy(float *dst, const float *src, int64_t n)
-{
-	int64_t i = 0;
-
-	for (; i + 4 <= n; i += 4)
-		*(quad *)(dst + i) = *(const quad *)(src + i);
-	for (; i < n; i++)
-		dst[i] = src[i];
-}
-
-static inline void copy_apart(float *dst, const float *src, int64_t n, int64_t step)
-{
-	int64_t i = 0;
-
-	/* The second vector has one element more than the results need, so the last ones are left. */
-	for (; step == 2 && i + 4 < n; i += 4)
-		*(quad *)(dst + i) = __builtin_shufflevector(*(const quad *)(src + 2 * i),
-							     *(const quad *)(src + 2 * i + 4),
-							     0, 2, 4, 6);
-	for (; i < n; i++)
-		dst[i] = src[i * step];
-}
-
-static inline void zero(float *dst, int64_t n)
-{
-	for (int64_t i = 0; i < n; i++)
-		dst[i] = 0;
-}
-
-/* Channels [c0, c1) under tap @t. Results [lead, past) have it at @at of the plane and behind. */
-static void put_tap(const struct piece *p, int64_t t, int64_t c0, int64_t c1, int64_t at,
-		    int64_t lead, int64_t past)
-{
-	const struct rvl_f32_conv *v = p->v;
-	int64_t step = v->w.axis[v->w.rank - 1].stride;
-	const float *x = p->x + c0 * v->in + at;
-	float *dst = p->dst + (c0 * v->taps + t - p->k0) * p->width;
-
-	for (int64_t c = c0; c < c1; c++, x += v->in, dst += v->taps * p->width) {
-		zero(dst, lead);
-		if (step == 1)
-			copy(dst + lead, x, past - lead);
-		else
-			copy_apart(dst + lead, x, past - lead, step);
-		zero(dst + past, p->n - past);
-	}
-}
-
-/* The row of the plane under a tap at @tap of each axis but the last; false: outside of the image. */
-static bool row_of(const struct piece *p, const int64_t *tap, int64_t *row)
-{
-	const struct rvl_window *w = &p->v->w;
-
-	*row = 0;
-	for (int i = 0; i < w->rank - 1; i++) {
-		const struct rvl_window_axis *a = &w->axis[i];
-		int64_t at = p->pos[i] * a->stride + tap[i] * a->dilation - a->pad[0];
-
-		if (at < 0 || at >= a->n)
-			return false;
-		*row = *row * a->n + at;
-	}
-	return true;
-}
-
-/* Results [*lead, *past) of the piece have the element at @x0 + i * stride inside the row. */
-static void inside(const struct rvl_window_axis *a, int64_t x0, int64_t n, int64_t *lead,
-		   int64_t *past)
-{
-	*lead = 0;
-	*past = n;
-	if (x0 >= 0 && x0 + (n - 1) * a->stride < a->n)
-		return;
-	*past = x0 < a->n ? rvl_least(rvl_ceil_div(a->n - x0, a->stride), n) : 0;
-	*lead = x0 < 0 ? rvl_least(rvl_ceil_div(-x0, a->stride), *past) : 0;
-}
-
-/* A tap of which the elements [k0, k1) of the kernels have channels [c0, c1). */
-struct tap {
-	int64_t index, left;		/* taps that follow, with this one */
-	int64_t at[RVL_MAX_RANK];	/* of each axis */
-	int64_t c0, c1;
-};
-
-static void find_channels(const struct piece *p, struct tap *t)
-{
-	int64_t taps = p->v->taps;
-
-	t->c0 = p->k0 / taps + (t->index < p->k0 % taps);
-	t->c1 = p->k1 / taps + (t->index < p->k1 % taps);
-}
-
-/* The tap of element k0. Only taps that have an element of the block are visited. */
-static struct tap first_tap(const struct piece *p)
-{
-	const struct rvl_window *w = &p->v->w;
-	struct tap t = { .index = p->k0 % p->v->taps, .left = rvl_least(p->v->taps, p->k1 - p->k0) };
-
-	for (int64_t i = w->rank - 1, at = t.index; i >= 0; i--) {
-		t.at[i] = at % w->axis[i].k;
-		at /= w->axis[i].k;
-	}
-	find_channels(p, &t);
-	return t;
-}
-
-/* The first tap follows the last one. */
-static void next_tap(const struct piece *p, struct tap *t)
-{
-	const struct rvl_window *w = &p->v->w;
-
-	t->left--;
-	t->index = t->index + 1 == p->v->taps ? 0 : t->index + 1;
-	for (int i = w->rank - 1; i >= 0 && ++t->at[i] == w->axis[i].k; i--)
-		t->at[i] = 0;
-	find_channels(p, t);
-}
-
-static void gather_piece(const struct piece *p)
-{
-	const struct rvl_f32_conv *v = p->v;
-	const struct rvl_window_axis *a = &v->w.axis[v->w.rank - 1];
-	int64_t first = p->pos[v->w.rank - 1] * a->stride - a->pad[0];
-
-	for (struct tap t = first_tap(p); t.left > 0; next_tap(p, &t)) {
-		int64_t row, lead = 0, past = 0, x0 = first + t.at[v->w.rank - 1] * a->dilation;
-
-		if (row_of(p, t.at, &row))
-			inside(a, x0, p->n, &lead, &past);
-		put_tap(p, t.index, t.c0, t.c1, past ? row * a->n + x0 + lead * a->stride : 0, lead,
-			past);
-	}
-}
-
-static void position(const struct rvl_window *w, int64_t at, int64_t *pos)
-{
-	for (int i = w->rank - 1; i >= 0; i--) {
-		pos[i] = at % w->axis[i].out;
-		at /= w->axis[i].out;
-	}
-}
-
-/*
- * Where the image and the result have rows of the same length and the stride is 1, the elements under
- * a tap of all results of a panel are adjacent. Those that belong to another row are masked.
- */
-#define FLAT_TAPS 32	/* most taps of all axes together */
-
-struct flat {
-	struct piece p;
-	int64_t first;			/* index of the first result in its plane */
-	uint32_t valid[FLAT_TAPS];	/* results with the tap inside the image: axis by axis, tap by tap */
-};
-
-static bool is_flat(const struct rvl_window *w)
-{
-	int64_t taps = 0;
-
-	for (int i = 0; i < w->rank; i++) {
-		if (w->axis[i].stride != 1 || (i && w->axis[i].out != w->axis[i].n))
-			return false;
-		taps += w->axis[i].k;
-	}
-	return taps <= FLAT_TAPS;
-}
-
-static void find_valid(struct flat *f)
-{
-	const struct rvl_window *w = &f->p.v->w;
-	int64_t pos[RVL_MAX_RANK];
-
-	memset(f->valid, 0, sizeof(f->valid));
-	memcpy(pos, f->p.pos, sizeof(pos));
-	for (int64_t i = 0; i < f->p.n; i++) {
-		uint32_t *valid = f->valid;
-
-		for (int r = 0; r < w->rank; r++) {
-			const struct rvl_window_axis *a = &w->axis[r];
-
-			for (int64_t k = 0, at = pos[r] - a->pad[0]; k < a->k; k++, at += a->dilation)
-				*valid++ |= (uint32_t)(at >= 0 && at < a->n) << i;
-		}
-		for (int r = w->rank - 1; r >= 0 && ++pos[r] == w->axis[r].out; r--)
-			pos[r] = 0;
-	}
-}
-
-/* The valid results of a tap, and the distance from a result's index to that of the element. */
-static uint32_t valid_at(const struct flat *f, const int64_t *tap, int64_t *shift)
-{
-	const struct rvl_window *w = &f->p.v->w;
-	const uint32_t *valid = f->valid;
-	uint32_t bits = 0xffffffffu;
-
-	*shift = 0;
-	for (int i = 0; i < w->rank; i++) {
-		const struct rvl_window_axis *a = &w->axis[i];
-
-		bits &= valid[tap[i]];
-		valid += a->k;
-		*shift = *shift * a->n + tap[i] * a->dilation - a->pad[0];
-	}
-	return bits;
-}
-
-/* Results [lead, past) of each channel, of which those in @mask are not zero. */
-static void put_flat(const struct piece *p, int64_t t, int64_t c0, int64_t c1, const float *x,
-		     int64_t lead, int64_t past, const uint32_t *mask)
-{
-	const struct rvl_f32_conv *v = p->v;
-	float *dst = p->dst + (c0 * v->taps + t - p->k0) * p->width;
-
-	x += c0 * v->in;
-	for (int64_t c = c0; c < c1; c++, x += v->in, dst += v->taps * p->width) {
-		int64_t i = lead;
-
-		zero(dst, lead);
-		for (; i + 4 <= past; i += 4)
-			*(quad *)(dst + i) = *(const quad *)(x + i) & *(const quad *)(mask + i);
-		for (; i < past; i++)
-			dst[i] = mask[i] ? x[i] : 0;
-		zero(dst + past, p->n - past);
-	}
-}
-
-static void gather_flat(const struct flat *f)
-{
-	const struct piece *p = &f->p;
-	const struct rvl_f32_conv *v = p->v;
-
-	for (struct tap t = first_tap(p); t.left > 0; next_tap(p, &t)) {
-		int64_t shift, lead, past;
-		uint32_t mask[RVL_F32_NR], bits = valid_at(f, t.at, &shift);
-
-		shift += f->first;
-		lead = shift < 0 ? rvl_least(-shift, p->n) : 0;
-		past = rvl_least(v->in - shift, p->n);
-		past = past < lead ? lead : past;
-		for (int64_t i = 0; i < p->n; i++)
-			mask[i] = bits >> i & 1 ? 0xffffffffu : 0;
-		put_flat(p, t.index, t.c0, t.c1, past > lead ? p->x + shift : p->x, lead, past,
-			 mask);
-	}
-}
-
-static void gather(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n, int64_t k0,
-		   int64_t kc, int width, float *dst)
-{
-	const struct rvl_f32_conv *v = s->ctx;
-	struct flat f = {
-		.p = { .v = v, .x = v->x + at, .k0 = k0, .k1 = k0 + kc, .width = width, .n = n,
-		       .dst = dst },
-		.first = first,
-	};
-	struct piece *p = &f.p;
-	int last = v->w.rank - 1;
-
-	if (kc == 0)
-		return;
-	for (int64_t k = 0; n < width && k < kc; k++)
-		zero(dst + k * width + n, width - n);
-	position(&v->w, first, p->pos);
-	if (is_flat(&v->w)) {
-		find_valid(&f);
-		gather_flat(&f);
-		return;
-	}
-	for (int64_t i = 0; i < n; i += p->n) {
-		position(&v->w, first + i, p->pos);
-		p->n = rvl_least(v->w.axis[last].out - p->pos[last], n - i);
-		p->dst = dst + i;
-		gather_piece(p);
-	}
-}
 
 /* ---- dense and grouped ---- */
 
@@ -333,7 +41,7 @@ static struct rvl_f32_job job_of(const struct rvl_f32_conv *v)
 		.a = { .data = v->weights, .k_step = 1, .step = k, .packed = v->packed,
 		       .matrix = rvl_f32_packed(v->m_group, k, f->mr),
 		       .elements = v->m_group * k },
-		.b = { .fill = gather, .ctx = v },
+		.b = { .fill = rvl_f32_gather, .fill_floats = RVL_F32_PATCH, .ctx = v },
 		.locate = locate, .ctx = v, .scale = 1, .added = v->added, .added_row = v->out, .added_col = 1,
 		.added_scale = 1, .bias = v->bias, .lo = v->lo, .hi = v->hi, .y = v->y,
 		.y_row = v->out,
@@ -461,23 +169,6 @@ static struct strip strip_of(const struct rvl_f32_conv *v)
 	return s;
 }
 
-/* Elements of a row at @x0, @x0 + stride, ...; zeros where the row has none. */
-static void copy_segment(const struct rvl_window_axis *x, const float *row, int64_t x0, int64_t n,
-			 float *dst)
-{
-	int64_t lead, past;
-
-	inside(x, x0, n, &lead, &past);
-	zero(dst, lead);
-	if (past <= lead)
-		past = lead;
-	else if (x->stride == 1)
-		copy(dst + lead, row + x0 + lead, past - lead);
-	else
-		copy_apart(dst + lead, row + x0 + lead * x->stride, past - lead, x->stride);
-	zero(dst + past, n - past);
-}
-
 /* The segments of row @i of a plane; the first result is at @ox. */
 static void copy_row(const struct depthwise *d, const float *plane, int64_t i, int64_t ox, float *dst)
 {
@@ -486,13 +177,13 @@ static void copy_row(const struct depthwise *d, const float *plane, int64_t i, i
 	int64_t first = ox * x->stride - x->pad[0];
 
 	if (i < 0 || i >= y.n) {
-		zero(dst, s->segments * s->part);
+		rvl_f32_zero(dst, s->segments * s->part);
 		return;
 	}
 	for (int64_t g = 0; g < s->segments; g++, dst += s->part) {
 		int64_t at = g * x->dilation;
 
-		copy_segment(x, plane + i * x->n, first + (s->cols_apart ? at : at % x->stride),
+		rvl_f32_copy_row(x, plane + i * x->n, first + (s->cols_apart ? at : at % x->stride),
 			     s->part, dst);
 	}
 }

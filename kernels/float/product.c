@@ -15,7 +15,7 @@
 #define BLOCK 384	/* most products that are summed before the sum is added to the result */
 #define CHUNK_COLS 224	/* most columns and rows of a chunk */
 #define CHUNK_ROWS 192	/* where rows are packed in the run */
-#define PACKED_ROWS 480
+#define PACKED_ROWS 192
 #define LEAST_PANELS 4	/* of rows, into which a chunk is not divided further */
 #define MAX_ITEMS 16	/* parts into which the work is divided */
 #define IN_PLACE_ROWS 4	/* most rows that do not pack b */
@@ -98,17 +98,11 @@ static void fill_matrix(const struct rvl_f32_source *s, int64_t at, int64_t firs
 		memset(dst + k * width + n, 0, (size_t)(width - n) * sizeof(*dst));
 }
 
-static void fill(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n, int64_t k0,
-		 int64_t kc, int width, float *dst)
-{
-	(s->fill ? s->fill : fill_matrix)(s, at, first, n, k0, kc, width, dst);
-}
-
 void rvl_f32_pack(const struct rvl_f32_source *s, int64_t at, int64_t n, int64_t k, int width,
 		  float *dst)
 {
 	for (int64_t i = 0; i < n; i += width, dst += k * width)
-		fill(s, at, i, rvl_least(width, n - i), 0, k, width, dst);
+		fill_matrix(s, at, i, rvl_least(width, n - i), 0, k, width, dst);
 }
 
 /* ---- division ---- */
@@ -118,6 +112,7 @@ struct split {
 	int64_t row_chunks, col_chunks, chunks;
 	int64_t block;				/* products of a block along k */
 	int64_t a_floats, b_floats;		/* of packed panels, of each item */
+	int64_t fill_floats;			/* memory of what fills panels of b, of each item */
 	int64_t items;
 };
 
@@ -191,6 +186,7 @@ static struct split split_of(const struct rvl_f32_job *j, int64_t threads)
 		s.b_floats = rvl_round_up(s.block * f->nr, 16);
 	else if (!j->b.packed)
 		s.b_floats = rvl_round_up(s.block * rvl_ceil_div(s.col_panels, s.col_chunks) * f->nr, 16);
+	s.fill_floats = j->k ? j->b.fill_floats : 0;
 	s.items = rvl_least(s.chunks, MAX_ITEMS);
 	return s;
 }
@@ -226,7 +222,8 @@ int64_t rvl_f32_scratch(const struct rvl_f32_job *j)
 	if (!j->a.packed)
 		floats += rvl_round_up(block * rvl_least(CHUNK_ROWS, rows * f->mr), 16);
 	if (!j->b.packed)
-		floats += rvl_round_up(block * rvl_least(CHUNK_COLS, cols * f->nr), 16);
+		floats += rvl_round_up(block * rvl_least(CHUNK_COLS, cols * f->nr), 16) +
+			  (j->k ? j->b.fill_floats : 0);
 	return items * floats * (int64_t)sizeof(float);
 }
 
@@ -321,7 +318,8 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 
 /* The panels of an operand for the rows or columns of a chunk: packed before, or in @mem. */
 static const float *panels(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n,
-			   const struct chunk *c, int64_t k, int width, float *mem, int64_t *panel)
+			   const struct chunk *c, int64_t k, int width, float *fill_mem, float *mem,
+			   int64_t *panel)
 {
 	if (s->packed) {
 		*panel = k * width;
@@ -329,8 +327,12 @@ static const float *panels(const struct rvl_f32_source *s, int64_t at, int64_t f
 		       first / width * *panel + c->k * width;
 	}
 	*panel = c->kc * width;
+	if (s->fill) {
+		s->fill(s, at, first, n, c->k, c->kc, width, fill_mem, mem);
+		return mem;
+	}
 	for (int64_t i = 0; i < n; i += width)
-		fill(s, at, first + i, rvl_least(width, n - i), c->k, c->kc, width,
+		fill_matrix(s, at, first + i, rvl_least(width, n - i), c->k, c->kc, width,
 		     mem + i / width * *panel);
 	return mem;
 }
@@ -354,15 +356,16 @@ static void block(const struct run *r, struct chunk *c, float *mem)
 	const struct rvl_f32_job *j = r->j;
 	const struct rvl_f32_kernels *f = j->f;
 
-	c->a = panels(&j->a, c->at.a, c->row, c->rows, c, j->k, f->mr, mem, &c->a_panel);
+	c->a = panels(&j->a, c->at.a, c->row, c->rows, c, j->k, f->mr, NULL, mem, &c->a_panel);
 	mem += r->s.a_floats;
 	c->b_row = f->nr;
 	if (is_in_place(j))
 		point(j, c, mem);
 	else
-		c->b = panels(&j->b, c->at.b, c->col, c->cols, c, j->k, f->nr, mem, &c->b_panel);
-	for (int64_t i = 0; i * f->mr < c->rows; i++)
-		for (int64_t k = 0; k * f->nr < c->cols; k++)
+		c->b = panels(&j->b, c->at.b, c->col, c->cols, c, j->k, f->nr, mem + r->s.b_floats, mem,
+			      &c->b_panel);
+	for (int64_t k = 0; k * f->nr < c->cols; k++)
+		for (int64_t i = 0; i * f->mr < c->rows; i++)
 			compute(j, c, i, k);
 }
 
@@ -395,7 +398,7 @@ static void item(void *arg, uint32_t i)
 {
 	const struct run *r = arg;
 	const struct split *s = &r->s;
-	float *mem = r->scratch + i * (s->a_floats + s->b_floats);
+	float *mem = r->scratch + i * (s->a_floats + s->b_floats + s->fill_floats);
 
 	for (int64_t n = i * s->chunks / s->items; n < (i + 1) * s->chunks / s->items; n++)
 		chunk(r, n, mem);

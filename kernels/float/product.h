@@ -14,17 +14,19 @@ struct rvl_pool;
 struct rvl_f32_source;
 
 /*
- * Writes a piece of a panel: for k0 <= k < k0 + kc the elements of @n rows (of a) or columns (of b)
- * from @first on, then zeros up to @width. @at: where the matrix begins in the operand.
+ * Writes pieces of adjacent panels, [panel][kc][width]: for k0 <= k < k0 + kc the elements of @n rows
+ * (of a) or columns (of b) from @first on, then zeros up to @width. @at: where the matrix begins in
+ * the operand. @mem: fill_floats of the source.
  */
 typedef void (*rvl_f32_fill_fn)(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n,
-				int64_t k0, int64_t kc, int width, float *dst);
+				int64_t k0, int64_t kc, int width, float *mem, float *dst);
 
 /* An operand. Element k of row or column i lies at data[at + k * k_step + i * step], unless fill is set. */
 struct rvl_f32_source {
 	const float *data;
 	int64_t k_step, step;
 	rvl_f32_fill_fn fill;
+	int64_t fill_floats;	/* memory of fill */
 	const void *ctx;	/* of fill */
 	const float *packed;	/* [matrix][panel][k][width], or NULL */
 	int64_t matrix;		/* floats of one packed matrix */

@@ -263,8 +263,11 @@ static int infer_swiglu(struct rvl_call *c)
 static void prelu_f(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)
 {
 	(void)c;
-	for (int64_t i = 0; i < n; i++)
-		y.f[i] = x[0].f[i] < 0.0f ? x[0].f[i] * x[1].f[i] : x[0].f[i];
+	for (int64_t i = 0; i < n; i++) {
+		float v = x[0].f[i], scaled = v * x[1].f[i];
+
+		y.f[i] = v < 0.0f ? scaled : v;
+	}
 }
 
 static void prelu_s(const struct rvl_call *c, int64_t n, union rvl_row y, const union rvl_row *x)

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef RVL_FLOAT_GATHER_H
+#define RVL_FLOAT_GATHER_H
+
+#include "float/product.h"
+
+#define RVL_F32_PATCH (8 << 10) /* floats of memory for copied channels */
+
+/** Gathers the elements under the taps of a convolution, which is the context of the source. */
+void rvl_f32_gather(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n,
+		    int64_t k0, int64_t kc, int width, float *mem, float *dst);
+
+#endif
