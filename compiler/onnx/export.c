@@ -10,6 +10,7 @@
 
 #define PER_AXIS_OPSET 13 /* of ONNX's own DequantizeLinear */
 #define CLIP_INPUTS_OPSET 11
+#define WIDE_OPSET 21 /* of a QuantizeLinear that takes 16 bits */
 #define QLINEAR_OPSET 10 /* the first one whose quantised operators onnxruntime can make of pairs */
 
 /* Fields of the messages. */
@@ -227,9 +228,14 @@ static void general_attrs(struct export *e, struct rvl_bytes *node, const struct
 
 static const char *domain_of(struct export *e, const struct rvl_node *n)
 {
+	const struct rvl_tensor *integers;
+
 	if (n->op == RVL_OP_GENERAL)
 		return n->def->domain;
-	if (e->opset < PER_AXIS_OPSET && (n->op == RVL_OP_QUANTIZE || n->op == RVL_OP_DEQUANTIZE))
+	if (n->op != RVL_OP_QUANTIZE && n->op != RVL_OP_DEQUANTIZE)
+		return NULL;
+	integers = n->op == RVL_OP_QUANTIZE ? n->out[0] : n->in[0];
+	if (e->opset < (integers->type == RVL_TYPE_S16 ? WIDE_OPSET : PER_AXIS_OPSET))
 		return "com.microsoft";
 	return NULL;
 }

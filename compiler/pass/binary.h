@@ -63,6 +63,13 @@ int rvl_binary_join(struct rvl_graph *g, struct rvl_err *err);
 /** Takes the quantisation around a BinarySign or BinaryConv into it; other nodes stay. */
 int rvl_binary_quantise(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err);
 
+/**
+ * Replaces binary layers by ONNX's operators of the graph's opset, which compute the same bits unless
+ * a summand is below 2^-28 times what it is added to. Takes the quantisation around them in first.
+ * -EOPNOTSUPP: the opset lacks an operator.
+ */
+int rvl_binary_unfold(struct rvl_graph *g, struct rvl_err *err);
+
 /** A constant of @n floats as input @i of the node. */
 int rvl_binary_floats(struct rvl_graph *g, struct rvl_node *n, uint32_t i, const float *v, int64_t rows,
 		      int64_t cols, struct rvl_err *err);

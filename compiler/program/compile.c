@@ -4,6 +4,7 @@
 #include "npu/partition.h"
 #include "onnx/export.h"
 #include "onnx/onnx.h"
+#include "pass/binary.h"
 #include "pass/passes.h"
 #include "program/program.h"
 #include "quant/calibrate.h"
@@ -186,6 +187,21 @@ static void backend_init(struct rvl_backend *be, const struct rivulet_board *boa
 	be->board = &be->target;
 }
 
+/* In ONNX's operators: the graph itself keeps its binary layers. */
+static int export_quantised(const struct rvl_graph *g, struct rvl_bytes *out, struct rvl_err *err)
+{
+	struct rvl_graph *copy;
+	int rc = rvl_graph_clone(g, &copy, err);
+
+	if (rc)
+		return rc;
+	rc = rvl_binary_unfold(copy, err);
+	if (!rc)
+		rc = rvl_onnx_export(copy, out, err);
+	rvl_graph_free(copy);
+	return rc;
+}
+
 static int quantise(struct rvl_backend *be)
 {
 	const struct rivulet_quantise *q = &be->opt->quantise;
@@ -193,7 +209,7 @@ static int quantise(struct rvl_backend *be)
 	int rc = rvl_calibrate(be->g, q, be->err);
 
 	if (!rc && q->exported)
-		rc = rvl_onnx_export(be->g, &b, be->err);
+		rc = export_quantised(be->g, &b, be->err);
 	if (!rc && q->exported)
 		*q->exported = (struct rivulet_blob) { .data = b.data, .size = b.size };
 	else
