@@ -21,9 +21,22 @@ INLINE2 __m256i ones(__m256i v, __m256i table, __m256i low)
 	return _mm256_add_epi8(a, b);
 }
 
+/* The low halves of the 64-bit lanes of a pixel's vectors, stored as the one vector that post() loads. */
+INLINE2 void store(int32_t *pop, __m256i wide[MR][VECTORS])
+{
+#pragma GCC unroll 4
+	for (int i = 0; i < MR; i++) {
+		__m256 both = _mm256_shuffle_ps((__m256)wide[i][0], (__m256)wide[i][1], 0x88);
+
+		_mm256_storeu_si256((__m256i *)(pop + i * NR), _mm256_permute4x64_epi64((__m256i)both, 0xd8));
+	}
+}
+
 INLINE2 void widen(__m256i wide[MR][VECTORS], __m256i bytes[MR][VECTORS])
 {
+#pragma GCC unroll 4
 	for (int i = 0; i < MR; i++)
+#pragma GCC unroll 4
 		for (int j = 0; j < VECTORS; j++) {
 			__m256i sad = _mm256_sad_epu8(bytes[i][j], _mm256_setzero_si256());
 
@@ -32,30 +45,23 @@ INLINE2 void widen(__m256i wide[MR][VECTORS], __m256i bytes[MR][VECTORS])
 		}
 }
 
-INLINE2 void store(int32_t *pop, __m256i wide[MR][VECTORS])
-{
-	const __m256i even = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
-
-	for (int i = 0; i < MR; i++)
-		for (int j = 0; j < VECTORS; j++) {
-			__m256i v = _mm256_permutevar8x32_epi32(wide[i][j], even);
-
-			_mm_storeu_si128((__m128i *)(pop + i * NR + j * 4), _mm256_castsi256_si128(v));
-		}
-}
-
+/* Loops over pixels and vectors are unrolled, so that each sum of bytes has a register. */
 TARGET static void count(const struct rvl_b_call *c)
 {
 	const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
 					       0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
 	const __m256i low = _mm256_set1_epi8(15);
 	__m256i wide[MR][VECTORS], b[MR][VECTORS];
-	const uint64_t *w = c->w;
+	const uint64_t *w = c->w, *x[MR];
 	int64_t room = MOST;
 
-	for (int i = 0; i < MR; i++)
+#pragma GCC unroll 4
+	for (int i = 0; i < MR; i++) {
+		x[i] = c->x[i];
+#pragma GCC unroll 4
 		for (int j = 0; j < VECTORS; j++)
 			wide[i][j] = b[i][j] = _mm256_setzero_si256();
+	}
 	for (int64_t r = 0; r < c->runs; r++)
 		for (int64_t k = c->off[r]; k < c->off[r] + c->run; k++, w += NR) {
 			__m256i w0 = _mm256_loadu_si256((const __m256i *)w);
@@ -63,7 +69,7 @@ TARGET static void count(const struct rvl_b_call *c)
 
 #pragma GCC unroll 4
 			for (int i = 0; i < MR; i++) {
-				__m256i v = _mm256_set1_epi64x((long long)c->x[i][k]);
+				__m256i v = _mm256_set1_epi64x((long long)x[i][k]);
 
 				b[i][0] = _mm256_add_epi8(b[i][0], ones(_mm256_xor_si256(v, w0), table, low));
 				b[i][1] = _mm256_add_epi8(b[i][1], ones(_mm256_xor_si256(v, w1), table, low));

@@ -11,22 +11,34 @@
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq")))
 #define TARGET_VPOPCNT __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vpopcntdq")))
 
-enum { MR = 6, NR = 32, BW_MR = 4, BW_NR = 16, MOST = 31 };
+enum { MR = 6, NR = 32, VECTORS = 4, BW_MR = 4, BW_NR = 16, MOST = 31 };
 
+/*
+ * The low halves of the 64-bit lanes of @a and @b, to be stored as one vector: a load of post() that
+ * took two stores would wait until both have reached the cache.
+ */
+static inline __attribute__((always_inline)) TARGET __m512i low_halves(__m512i a, __m512i b)
+{
+	const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+
+	return _mm512_permutex2var_epi32(a, even, b);
+}
+
+/* Loops over pixels and vectors are unrolled, so that each sum has a register. */
 TARGET_VPOPCNT static void count(const struct rvl_b_call *c)
 {
-	const uint64_t *w = c->w;
-	__m512i sum[MR][4];
+	const uint64_t *w = c->w, *x[MR];
+	__m512i sum[MR][VECTORS];
 
-	for (int i = 0; i < MR; i++)
-		for (int j = 0; j < 4; j++)
+#pragma GCC unroll 6
+	for (int i = 0; i < MR; i++) {
+		x[i] = c->x[i];
+#pragma GCC unroll 6
+		for (int j = 0; j < VECTORS; j++)
 			sum[i][j] = _mm512_setzero_si512();
-	for (int64_t r = 0; r < c->runs; r++) {
-		const uint64_t *x[MR];
-
-		for (int i = 0; i < MR; i++)
-			x[i] = c->x[i] + c->off[r];
-		for (int64_t k = 0; k < c->run; k++, w += NR) {
+	}
+	for (int64_t r = 0; r < c->runs; r++)
+		for (int64_t k = c->off[r]; k < c->off[r] + c->run; k++, w += NR) {
 			__m512i w0 = _mm512_loadu_si512(w), w1 = _mm512_loadu_si512(w + 8);
 			__m512i w2 = _mm512_loadu_si512(w + 16), w3 = _mm512_loadu_si512(w + 24);
 
@@ -42,11 +54,11 @@ TARGET_VPOPCNT static void count(const struct rvl_b_call *c)
 #undef ADD
 			}
 		}
-	}
+#pragma GCC unroll 6
 	for (int i = 0; i < MR; i++)
-		for (int j = 0; j < 4; j++)
-			_mm256_storeu_si256((__m256i *)(c->pop + i * NR + j * 8),
-					    _mm512_cvtepi64_epi32(sum[i][j]));
+#pragma GCC unroll 6
+		for (int j = 0; j < VECTORS; j += 2)
+			_mm512_storeu_si512(c->pop + i * NR + j * 8, low_halves(sum[i][j], sum[i][j + 1]));
 }
 
 static inline __attribute__((always_inline)) TARGET __m512i ones(__m512i v, __m512i table, __m512i low)
@@ -66,12 +78,13 @@ TARGET static const uint64_t *add_words(__m512i sum[BW_MR][2], const uint64_t *c
 	const __m512i low = _mm512_set1_epi8(15), zero = _mm512_setzero_si512();
 	__m512i b[BW_MR][2];
 
+#pragma GCC unroll 6
 	for (int i = 0; i < BW_MR; i++)
 		b[i][0] = b[i][1] = zero;
 	for (int64_t k = at; k < at + n; k++, w += BW_NR) {
 		__m512i w0 = _mm512_loadu_si512(w), w1 = _mm512_loadu_si512(w + 8);
 
-#pragma GCC unroll 4
+#pragma GCC unroll 6
 		for (int i = 0; i < BW_MR; i++) {
 			__m512i v = _mm512_set1_epi64((long long)x[i][k]);
 
@@ -79,7 +92,9 @@ TARGET static const uint64_t *add_words(__m512i sum[BW_MR][2], const uint64_t *c
 			b[i][1] = _mm512_add_epi8(b[i][1], ones(_mm512_xor_si512(v, w1), table, low));
 		}
 	}
+#pragma GCC unroll 6
 	for (int i = 0; i < BW_MR; i++)
+#pragma GCC unroll 6
 		for (int j = 0; j < 2; j++)
 			sum[i][j] = _mm512_add_epi64(sum[i][j], _mm512_sad_epu8(b[i][j], zero));
 	return w;
@@ -96,9 +111,7 @@ TARGET static void count_bw(const struct rvl_b_call *c)
 		for (int64_t i = 0; i < c->run; i += MOST)
 			w = add_words(sum, c->x, c->off[r] + i, c->run - i < MOST ? c->run - i : MOST, w);
 	for (int i = 0; i < BW_MR; i++)
-		for (int j = 0; j < 2; j++)
-			_mm256_storeu_si256((__m256i *)(c->pop + i * BW_NR + j * 8),
-					    _mm512_cvtepi64_epi32(sum[i][j]));
+		_mm512_storeu_si512(c->pop + i * BW_NR, low_halves(sum[i][0], sum[i][1]));
 }
 
 #define POST post

@@ -76,8 +76,13 @@ struct rvl_b_conv {
 	uint64_t *w;			/* [group][panel of nr channels][word][nr] */
 	int64_t panels;			/* of a group */
 	int64_t runs, run, *off;
-	int32_t *inside;		/* [RVL_B_NR]: the products of a sum, all equal */
-	int32_t *tap_sums;		/* [tap][M + nr]: sums of the weights, where the padding is 0 */
+	/*
+	 * What a sum without different bits is, [row class][column class][M + RVL_B_NR]: the products, and
+	 * the weights of taps in padding that contributes nothing. Rows of the result of which the same taps
+	 * lie inside the image are one class, and columns, too.
+	 */
+	int32_t *base;
+	int32_t *classes[2], n_classes[2];	/* of rows and columns: [oh], [ow] */
 };
 
 /* Ones of a word, for processors without an instruction. */

@@ -3,7 +3,7 @@
  * BinaryConv by tiles: windows of a few pixels against a panel of channels. A sum is the number of
  * products minus twice the number of different bits. The image is copied where it is padded or has
  * groups. Where the padding contributes nothing, its bits are 0, and what they would contribute is
- * taken off by the sums of the weights of each tap.
+ * taken off by the sums of the weights of its taps.
  */
 #include <string.h>
 
@@ -53,16 +53,97 @@ static int32_t tap_sum(const uint64_t *w, int64_t channels)
 	return sum;
 }
 
-static void sum_taps(const struct rvl_kernel *k, struct rvl_b_conv *b)
+/* Of row (or column) @at of the result: the first tap inside the image, and the one behind the last. */
+static void taps_inside(const struct rvl_conv_geom *g, int axis, int64_t at, int64_t tap[2])
+{
+	int64_t size = axis ? g->w : g->h, first = at * g->s[axis] - g->pad[axis], d = g->d[axis];
+
+	tap[0] = first < 0 ? (-first + d - 1) / d : 0;
+	tap[1] = first < size ? (size - first + d - 1) / d : 0;
+	if (tap[0] > g->k[axis])
+		tap[0] = g->k[axis];
+	if (tap[1] > g->k[axis])
+		tap[1] = g->k[axis];
+	if (tap[1] < tap[0])
+		tap[1] = tap[0];
+}
+
+/* Neither end of the taps inside rises from one row to the next, so that a class is a run of rows. */
+static int make_classes(struct rvl_kernel *k, struct rvl_b_conv *b, int axis)
 {
 	const struct rvl_conv_geom *g = &k->g;
-	const uint64_t *w = k->d.in[RVL_B_W].data;
-	int64_t taps = g->k[0] * g->k[1], row = g->m + RVL_B_NR;
+	int64_t n = axis ? g->ow : g->oh, tap[2], last[2] = { -1, -1 };
+	int32_t class = -1;
 
-	for (int64_t m = 0; m < g->m; m++)
-		for (int64_t t = 0; t < taps; t++)
-			b->tap_sums[t * row + m] = tap_sum(w + (m * taps + t) * b->group_words,
-							   g->c / g->group);
+	b->classes[axis] = rvl_kernel_mem(k, n, sizeof(*b->classes[axis]));
+	if (!b->classes[axis])
+		return -ENOMEM;
+	for (int64_t i = 0; i < n; i++) {
+		taps_inside(g, axis, i, tap);
+		class += !i || (!b->padding && memcmp(tap, last, sizeof(tap)));
+		memcpy(last, tap, sizeof(tap));
+		b->classes[axis][i] = class;
+	}
+	b->n_classes[axis] = class + 1;
+	return 0;
+}
+
+/* sum[y][x] of @w, [kh + 1][kw + 1]: the sums of all taps of lesser rows and columns. */
+static void sum_taps(const struct rvl_conv_geom *g, const uint64_t *w, int64_t words, int32_t *sum)
+{
+	int64_t kw = g->k[1], row = kw + 1, channels = g->c / g->group;
+
+	for (int64_t y = 0; y < g->k[0]; y++)
+		for (int64_t x = 0; x < kw; x++)
+			sum[(y + 1) * row + x + 1] = tap_sum(w + (y * kw + x) * words, channels) +
+						     sum[y * row + x + 1] + sum[(y + 1) * row + x] -
+						     sum[y * row + x];
+}
+
+/* The bases of row @y and column @x of the result, for channel @m of which @sum are the taps. */
+static int32_t base_of(const struct rvl_kernel *k, int64_t y, int64_t x, const int32_t *sum)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	int64_t row = g->k[1] + 1, r[2], c[2];
+	int32_t products = (int32_t)(g->k[0] * g->k[1] * (g->c / g->group));
+
+	if (k->bin->padding)
+		return products;
+	taps_inside(g, 0, y, r);
+	taps_inside(g, 1, x, c);
+	return products + sum[g->k[0] * row + g->k[1]] - sum[r[1] * row + c[1]] + sum[r[0] * row + c[1]] +
+	       sum[r[1] * row + c[0]] - sum[r[0] * row + c[0]];
+}
+
+/* Where the bases of a pixel of the result begin. */
+static int64_t base_at(const struct rvl_b_conv *b, const struct rvl_conv_geom *g, int64_t y, int64_t x)
+{
+	return (b->classes[0][y] * (int64_t)b->n_classes[1] + b->classes[1][x]) * (g->m + RVL_B_NR);
+}
+
+static bool begins_class(const struct rvl_b_conv *b, int axis, int64_t i)
+{
+	return !i || b->classes[axis][i] != b->classes[axis][i - 1];
+}
+
+static int make_bases(struct rvl_kernel *k, struct rvl_b_conv *b)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	int64_t taps = g->k[0] * g->k[1], row = g->m + RVL_B_NR;
+	const uint64_t *w = k->d.in[RVL_B_W].data;
+	int32_t *sum = rvl_kernel_mem(k, (g->k[0] + 1) * (g->k[1] + 1), sizeof(*sum));
+
+	b->base = rvl_kernel_mem(k, b->n_classes[0] * (int64_t)b->n_classes[1] * row, sizeof(*b->base));
+	if (!b->base || !sum)
+		return -ENOMEM;
+	for (int64_t m = 0; m < g->m; m++) {
+		sum_taps(g, w + m * taps * b->group_words, b->group_words, sum);
+		for (int64_t y = 0; y < g->oh; y++)
+			for (int64_t x = 0; begins_class(b, 0, y) && x < g->ow; x++)
+				if (begins_class(b, 1, x))
+					b->base[base_at(b, g, y, x) + m] = base_of(k, y, x, sum);
+	}
+	return 0;
 }
 
 /* Taps that are adjacent in a row of the image form one run. */
@@ -105,15 +186,9 @@ int rvl_b_conv_pack(struct rvl_kernel *k)
 		return -E2BIG;
 	b->w = rvl_kernel_mem(k, g->group * b->panels * b->kernels->nr * taps * b->group_words, 8);
 	b->off = rvl_kernel_mem(k, b->runs, sizeof(*b->off));
-	b->inside = rvl_kernel_mem(k, RVL_B_NR, sizeof(*b->inside));
-	b->tap_sums = rvl_kernel_mem(k, b->padding ? 0 : taps * (g->m + RVL_B_NR), sizeof(*b->tap_sums));
-	if (!b->w || !b->off || !b->inside || !b->tap_sums)
+	if (!b->w || !b->off || make_classes(k, b, 0) || make_classes(k, b, 1) || make_bases(k, b))
 		return -ENOMEM;
-	for (int i = 0; i < RVL_B_NR; i++)
-		b->inside[i] = (int32_t)(taps * (g->c / g->group));
 	pack_weights(k, b);
-	if (!b->padding)
-		sum_taps(k, b);
 	make_runs(g, b);
 	b->y_size = (int64_t)rvl_type_size(b->post.y);
 	b->s_size = (int64_t)rvl_type_size(b->post.shortcut);
@@ -194,12 +269,11 @@ struct place {
 /* Pixels of the result: where their windows, shortcuts, values and bits begin. */
 struct block {
 	int n;
-	struct place place[BLOCK];
 	const uint64_t *x[BLOCK];	/* in the first group's image */
 	const char *shortcut[BLOCK];
 	char *y[BLOCK];
 	uint8_t *bits[BLOCK];
-	bool border[BLOCK];		/* a tap lies in padding that contributes nothing */
+	const int32_t *base[BLOCK];
 };
 
 /* A panel of channels. */
@@ -231,14 +305,10 @@ static void fill_row(const struct fast_run *r, struct block *bl, int first, stru
 	const struct rvl_b_conv *b = r->k->bin;
 	int64_t x_step = g->s[1] * b->group_words, s_step = b->sp.x * b->s_size;
 	int64_t y_step = g->yp.x * b->y_size, bits_step = b->out_words * 8;
-	int64_t y = p.y * g->s[0] - g->pad[0], x = p.x * g->s[1] - g->pad[1];
-	int64_t last = g->w - (g->k[1] - 1) * g->d[1];
-	bool edge = y < 0 || y + (g->k[0] - 1) * g->d[0] >= g->h;
 
 	enter(r, bl, first, p);
-	for (int i = first; i < first + n; i++, x += g->s[1]) {
-		bl->place[i] = (struct place) { p.n, p.y, p.x + i - first };
-		bl->border[i] = !b->padding && (edge || x < 0 || x >= last);
+	for (int i = first; i < first + n; i++) {
+		bl->base[i] = b->base + base_at(b, g, p.y, p.x + i - first);
 		if (i == first)
 			continue;
 		bl->x[i] = bl->x[i - 1] + x_step;
@@ -264,28 +334,6 @@ static void fill_block(const struct fast_run *r, struct block *bl, int64_t first
 	}
 	for (int i = n; i < BLOCK; i++)
 		bl->x[i] = bl->x[n - 1];
-}
-
-/* What a sum without different bits is, in each channel: less the weights of taps in the padding. */
-static const int32_t *base_of(const struct rvl_kernel *k, struct place p, int64_t m, int32_t *own)
-{
-	const struct rvl_conv_geom *g = &k->g;
-	const struct rvl_b_conv *b = k->bin;
-	int64_t y = p.y * g->s[0] - g->pad[0], x = p.x * g->s[1] - g->pad[1];
-	int64_t row = g->m + RVL_B_NR;
-
-	memcpy(own, b->inside, RVL_B_NR * sizeof(*own));
-	for (int64_t ky = 0; ky < g->k[0]; ky++)
-		for (int64_t kx = 0; kx < g->k[1]; kx++) {
-			int64_t iy = y + ky * g->d[0], ix = x + kx * g->d[1];
-			const int32_t *sum = b->tap_sums + (ky * g->k[1] + kx) * row + m;
-
-			if (iy >= 0 && iy < g->h && ix >= 0 && ix < g->w)
-				continue;
-			for (int j = 0; j < RVL_B_NR; j++)
-				own[j] += sum[j];
-		}
-	return own;
 }
 
 /* Copies @n elements of @size bytes; @from and @to: bytes between them. */
@@ -339,12 +387,9 @@ static void finish(const struct fast_run *r, const struct block *bl, int at, con
 		   struct rvl_b_tile *t)
 {
 	const struct rvl_b_conv *b = r->k->bin;
-	int32_t own[RVL_B_MR][RVL_B_NR];
 
 	for (int i = 0; i < t->rows; i++) {
-		t->base[i] = b->inside;
-		if (bl->border[at + i])
-			t->base[i] = base_of(r->k, bl->place[at + i], p->m, own[i]);
+		t->base[i] = bl->base[at + i] + p->m;
 		t->shortcut[i] = r->shortcut ? bl->shortcut[at + i] + p->m * b->s_size : NULL;
 		t->y[i] = r->y ? bl->y[at + i] + p->m * b->y_size : NULL;
 	}
