@@ -46,6 +46,21 @@ static void to_streams(struct param *p, uint32_t length)
 	p->mult = rivulet_sc_mult(p->mult, length);
 }
 
+/* The factors below and above the zero point of A_SLOPE, by the sign of each value. */
+static void apply_slopes(const struct rvl_alu_unit *u, uint64_t blk, int32_t *v)
+{
+	const uint8_t *factor = rvl_alu_param(u, u->cfg->a_ext.addr, u->words.ext, blk, 0);
+	const struct rivulet_insn_a_slope *s = &u->cfg->a_slope;
+
+	for (uint32_t m = 0; m < u->lanes; m++) {
+		int32_t x = v[m] - (int32_t)s->zp;
+		float f;
+
+		memcpy(&f, factor + (x < 0 ? m : u->lanes + m) * sizeof(f), sizeof(f));
+		v[m] = rvl_alu_quantise((float)x * f, s->out, s->lo, s->hi);
+	}
+}
+
 /* Stages 1 and 2 of A at (@y, @x) of block @blk. */
 static void stage_a(const struct rvl_alu_unit *u, uint64_t blk, int64_t y, int64_t x, int32_t *v)
 {
@@ -62,6 +77,8 @@ static void stage_a(const struct rvl_alu_unit *u, uint64_t blk, int64_t y, int64
 		v[m] = rvl_alu_quantise((float)(int32_t)((uint32_t)v[m] + p.bias) * p.mult, q->zp,
 					q->lo, q->hi);
 	}
+	if (u->a->slope)
+		apply_slopes(u, blk, v);
 	for (uint32_t m = 0; m < u->lanes && u->lut; m++)
 		v[m] = (int8_t)u->lut[(uint8_t)(v[m] + 128)];
 }

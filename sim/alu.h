@@ -27,6 +27,14 @@ int32_t rvl_alu_quantise(float v, int64_t zp, int64_t lo, int64_t hi);
 /** rvl_alu_operand() - the values of A at (@y, @x) of block @blk, which are @lanes */
 void rvl_alu_operand(const struct rvl_alu_unit *u, uint64_t blk, int64_t y, int64_t x, int32_t *v);
 
+/**
+ * rvl_alu_param() - parameter number @field of four bytes of each channel, one after the other
+ * @addr: WGT word of the parameters of block 0
+ * @per: words of a block
+ */
+const uint8_t *rvl_alu_param(const struct rvl_alu_unit *u, uint64_t addr, uint64_t per, uint64_t blk,
+			     uint32_t field);
+
 /** rvl_alu_real() - the result and the bits of a place by an instruction with `real` */
 void rvl_alu_real(const struct rvl_alu_unit *u, uint64_t blk, int64_t y, int64_t x);
 

@@ -53,9 +53,8 @@ void rvl_alu_operand(const struct rvl_alu_unit *u, uint64_t blk, int64_t y, int6
 		load_words(u, word, s->a_blk, u->words.a == 2, v);
 }
 
-/* Parameter number @field of four bytes of each channel, among those of @per words in a block. */
-static const uint8_t *params(const struct rvl_alu_unit *u, uint64_t addr, uint64_t per,
-			     uint64_t blk, uint32_t field)
+const uint8_t *rvl_alu_param(const struct rvl_alu_unit *u, uint64_t addr, uint64_t per, uint64_t blk,
+			     uint32_t field)
 {
 	return u->c->wgt + (addr + blk * per) * RIVULET_WGT_WORD + field * u->lanes * 4;
 }
@@ -113,8 +112,8 @@ static int32_t as_int(float v)
 /* The values of the result in float32, before rounding; of bits alone, the sums. */
 static void compute(const struct rvl_alu_unit *u, uint64_t blk, int64_t y, int64_t x, float *t)
 {
-	const uint8_t *p = params(u, u->a->prm, u->words.params, blk, 0);
-	const uint8_t *ext = params(u, u->cfg->a_ext.addr, u->words.ext, blk, 0);
+	const uint8_t *p = rvl_alu_param(u, u->a->prm, u->words.params, blk, 0);
+	const uint8_t *ext = rvl_alu_param(u, u->cfg->a_ext.addr, u->words.ext, blk, 0);
 	int32_t v[RVL_ALU_LANES];
 
 	rvl_alu_operand(u, blk, y, x, v);
@@ -162,8 +161,8 @@ void rvl_alu_bits(const struct rvl_alu_unit *u, uint64_t blk, int64_t y, int64_t
 	uint64_t channel = p->first + blk * u->lanes, block = channel / (8 * bytes);
 	uint64_t word = p->d + block * p->blk + y * p->row + x / pixels;
 	uint8_t *out = u->c->inp + word * u->tn + x % pixels * bytes + channel % (8 * bytes) / 8;
-	const uint8_t *thresholds = params(u, u->cfg->a_ext.addr, u->words.ext, blk,
-					   u->words.ext * RIVULET_WGT_WORD / 4 / u->lanes - 1);
+	const uint8_t *thresholds = rvl_alu_param(u, u->cfg->a_ext.addr, u->words.ext, blk,
+						  u->words.ext * RIVULET_WGT_WORD / 4 / u->lanes - 1);
 
 	memset(out, 0, p->fill && blk + 1 == (uint64_t)u->a->blks ?
 			       bytes - channel % (8 * bytes) / 8 : u->lanes / 8);

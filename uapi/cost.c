@@ -25,7 +25,7 @@ void rivulet_config_set(struct rivulet_config *c, const struct rivulet_decoded *
 	TAKE(a_src, a_src) TAKE(a_dst, a_dst) TAKE(a_rq, a_rq) TAKE(a_scale, a_scale)
 	TAKE(a_out, a_out) TAKE(a_pool, a_pool) TAKE(a_div, a_div) TAKE(a_rect, a_rect)
 	TAKE(a_lut, a_lut) TAKE(a_pack, a_pack) TAKE(a_type, a_type)
-	TAKE(a_sum, a_sum) TAKE(a_ext, a_ext)
+	TAKE(a_sum, a_sum) TAKE(a_ext, a_ext) TAKE(a_slope, a_slope)
 	TAKE(s_dst, s_dst) TAKE(s_src, s_src) TAKE(s_chan, s_chan)
 	TAKE(q_tag, q_tag[d->h.queue]) TAKE(q_prof, q_prof[d->h.queue])
 	/* clang-format on */
@@ -443,17 +443,18 @@ uint64_t rivulet_port_cycles(const struct rivulet_board *b, uint64_t n, uint64_t
 	return mul(n, most(beats + bursts * b->burst_gap, bursts * b->mem_latency / b->bursts));
 }
 
-uint64_t rivulet_alu_result(const struct rivulet_board *b, uint64_t channels, uint64_t positions,
-			    bool average, bool second)
+uint64_t rivulet_alu_result(const struct rivulet_board *b, uint64_t channels,
+			    const struct rivulet_alu_stages *s)
 {
 	uint64_t turn = (channels + b->alu_lanes - 1) / b->alu_lanes, ratio = channels / b->tn;
+	uint64_t turns = s->positions * (1 + s->slopes) + s->average + s->second;
 
-	return most(most(turn * (positions + average + second), positions + second * ratio), ratio);
+	return most(most(turn * turns, s->positions + s->second * ratio), ratio);
 }
 
-uint64_t rivulet_alu_setup(uint64_t channels)
+uint64_t rivulet_alu_setup(uint64_t channels, bool slopes)
 {
-	return most(RIVULET_ALU_COPY, channels / 2);
+	return most(RIVULET_ALU_COPY, (slopes ? 2 : 1) * channels / 2);
 }
 
 struct rivulet_alu_words rivulet_alu_words(const struct rivulet_board *b,
@@ -467,12 +468,12 @@ struct rivulet_alu_words rivulet_alu_words(const struct rivulet_board *b,
 
 	if (a->rq || (a->real && !only))
 		w.params = 2 * values;
-	w.ext = (a->real && a->bin ? values : 0) + (prelu ? 2 * values : 0) +
+	w.ext = (a->real && a->bin ? values : 0) + (prelu || a->slope ? 2 * values : 0) +
 		(a->pack ? values : 0);
 	w.a = t->a && !a->src ? 2 : 1;
 	w.b = a->bin ? parts * (a->real && t->b ? 2 : 1) : 0;
 	w.d = only ? 0 : a->dst ? 1 : parts * (a->real && t->d ? 2 : 1);
-	w.turns = (a->pool ? (uint64_t)(c->a_pool.kh * c->a_pool.kw) : 1) +
+	w.turns = (a->pool ? (uint64_t)(c->a_pool.kh * c->a_pool.kw) : 1) * (1 + a->slope) +
 		  (a->pool > RIVULET_POOL_MAX) + !!a->bin + prelu;
 	return w;
 }

@@ -216,11 +216,11 @@ static bool types_ok(const struct rivulet_config *c, const struct rivulet_insn_a
 	bool only = a->pack && c->a_pack.only;
 
 	if (a->real)
-		return !a->rq && !a->lut && !a->pool && !a->dst && a->bin <= RIVULET_BIN_ADD &&
+		return !a->rq && !a->slope && !a->lut && !a->pool && !a->dst && a->bin <= RIVULET_BIN_ADD &&
 		       !(t->a && a->src) && !(only && (a->bin || t->prelu));
 	if (!t->a)
 		return true;
-	return !a->src && !a->rq && !a->lut && !a->dst &&
+	return !a->src && !a->rq && !a->slope && !a->lut && !a->dst &&
 	       (a->pool > RIVULET_POOL_MAX || (only && !a->bin));
 }
 

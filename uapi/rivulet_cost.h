@@ -52,6 +52,7 @@ struct rivulet_config {
 	struct rivulet_insn_a_type a_type;
 	struct rivulet_insn_a_sum a_sum;
 	struct rivulet_insn_a_ext a_ext;
+	struct rivulet_insn_a_slope a_slope;
 	struct rivulet_insn_s_dst s_dst;
 	struct rivulet_insn_s_src s_src;
 	struct rivulet_insn_s_chan s_chan;
@@ -114,11 +115,20 @@ int64_t rivulet_gather_strip(const struct rivulet_board *b, const struct rivulet
  * @aligned: they begin at multiples of the port's width, else anywhere
  */
 uint64_t rivulet_port_cycles(const struct rivulet_board *b, uint64_t n, uint64_t len, bool aligned);
-/** rivulet_alu_result() - cycles of a result word of @channels: @positions of a pool, or 1 */
-uint64_t rivulet_alu_result(const struct rivulet_board *b, uint64_t channels, uint64_t positions,
-			    bool average, bool second);
-/** rivulet_alu_setup() - cycles of copying the parameters of a block of @channels */
-uint64_t rivulet_alu_setup(uint64_t channels);
+
+/** struct rivulet_alu_stages - what the ALU does for a result word, as far as the time depends on it */
+struct rivulet_alu_stages {
+	uint64_t positions;	/* of a pool, or 1 */
+	bool slopes;		/* of each position */
+	bool average;		/* a pool that is a mean */
+	bool second;		/* a second operand */
+};
+
+/** rivulet_alu_result() - cycles of a result word of @channels */
+uint64_t rivulet_alu_result(const struct rivulet_board *b, uint64_t channels,
+			    const struct rivulet_alu_stages *s);
+/** rivulet_alu_setup() - cycles of copying the parameters of a block of @channels, with slopes or without */
+uint64_t rivulet_alu_setup(uint64_t channels, bool slopes);
 
 /** struct rivulet_alu_words - what the ALU reads and writes, in words and cycles */
 struct rivulet_alu_words {

@@ -129,7 +129,8 @@ enum rivulet_bin {
 	F(pool, 118, 2, 0, "stage 3: enum rivulet_pool with A_POOL, A_DIV")                        \
 	F(bin, 120, 2, 0, "stage 4: enum rivulet_bin with operand B, A_SCALE, A_OUT")              \
 	F(pack, 122, 1, 0, "stage 5: bits of the results by A_PACK, 8 channels a byte")            \
-	F(real, 123, 1, 0, "scale, bias and B in float32, rounded once, by A_TYPE; without stages 1 to 4")
+	F(real, 123, 1, 0, "scale, bias and B in float32, rounded once, by A_TYPE; without stages 1 to 4") \
+	F(slope, 124, 1, 0, "stage 1: factors per channel below and above a zero point, by A_SLOPE, A_EXT")
 
 #define RIVULET_ISA_SYNC(F)                                                                        \
 	F(kind, 16, 2, 0, "enum rivulet_sync_kind; END drains all queues, is last, pops and pushes nothing")
@@ -276,7 +277,12 @@ enum rivulet_bin {
 	F(lo, 32, 32, 0, "real: float, lowest value of A")                                         \
 	F(hi, 64, 32, 0, "real: float, highest value of A")
 #define RIVULET_CFG_A_EXT(F)                                                                       \
-	F(addr, 32, 16, 0, "WGT word of the factors of B, PRelu parameters and thresholds")
+	F(addr, 32, 16, 0, "WGT word of the slopes, factors of B, PRelu parameters and thresholds")
+#define RIVULET_CFG_A_SLOPE(F)                                                                     \
+	F(zp, 32, 8, 1, "slopes: taken off the value, below which the first factor is taken")      \
+	F(out, 40, 8, 1, "slopes: zero point added after rounding")                                \
+	F(lo, 48, 8, 1, "slopes: lowest result")                                                   \
+	F(hi, 56, 8, 1, "slopes: highest result")
 
 #define RIVULET_CFG_S_DST(F)                                                                       \
 	F(row_pitch, 32, 32, 0, "bytes between destination rows")                                  \
@@ -307,7 +313,7 @@ enum rivulet_bin {
 	G(A_SRC, 32, ALU) G(A_DST, 33, ALU) G(A_RQ, 34, ALU) G(A_SCALE, 35, ALU)                   \
 	G(A_OUT, 36, ALU) G(A_POOL, 37, ALU) G(A_DIV, 38, ALU) G(A_RECT, 39, ALU)                  \
 	G(A_LUT, 40, ALU) G(A_PACK, 41, ALU) G(A_TYPE, 42, ALU) G(A_SUM, 43, ALU)                  \
-	G(A_EXT, 44, ALU)                                                       \
+	G(A_EXT, 44, ALU) G(A_SLOPE, 45, ALU)                                                      \
 	G(S_DST, 48, STORE) G(S_SRC, 49, STORE) G(S_CHAN, 50, STORE)                               \
 	G(Q_TAG, 60, ANY) G(Q_PROF, 61, ANY)
 
@@ -329,6 +335,7 @@ enum rivulet_cfg { RIVULET_ISA_CFGS(RIVULET_ISA_CFG_ENUM) };
 	M(a_pool, RIVULET_CFG_A_POOL) M(a_div, RIVULET_CFG_A_DIV) M(a_rect, RIVULET_CFG_A_RECT)    \
 	M(a_lut, RIVULET_CFG_A_LUT) M(a_pack, RIVULET_CFG_A_PACK)                                  \
 	M(a_type, RIVULET_CFG_A_TYPE) M(a_sum, RIVULET_CFG_A_SUM) M(a_ext, RIVULET_CFG_A_EXT)      \
+	M(a_slope, RIVULET_CFG_A_SLOPE)                                                            \
 	M(s_dst, RIVULET_CFG_S_DST) M(s_src, RIVULET_CFG_S_SRC) M(s_chan, RIVULET_CFG_S_CHAN)      \
 	M(q_tag, RIVULET_CFG_Q_TAG) M(q_prof, RIVULET_CFG_Q_PROF)
 

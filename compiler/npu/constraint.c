@@ -6,6 +6,7 @@
  */
 #include "npu/constraint.h"
 #include "npu/layer.h"
+#include "npu/slopes.h"
 #include "pass/pass.h"
 
 #include <string.h>
@@ -62,23 +63,13 @@ static const char *average_accepted(struct rvl_graph *g, const struct rvl_node *
 	return "onnxruntime averages in float, the NPU in integers: up to 1 apart for these scales";
 }
 
-#define INEXACT_SLOPES "its slopes differ by channel, and no factors of the NPU give its bytes exactly"
-#define MANY_SLOPES "its slopes differ by channel, and more than 16384 of them are not tried"
-
-static const char *lack_of_slopes(const struct rvl_node *n)
-{
-	const struct rvl_shape *x = &n->in[0]->shape;
-
-	return x->rank > 1 && x->dim[1] > RVL_MOST_SLOPES ? MANY_SLOPES : INEXACT_SLOPES;
-}
-
 static const char *one_table(struct rvl_graph *g, const struct rvl_node *n)
 {
 	int32_t axis;
 
 	(void)g;
-	if (n->def && n->def->role == RVL_ROLE_PRELU && rvl_op_of_one_value(n, &axis) && axis != RVL_AXIS_NONE)
-		return lack_of_slopes(n);
+	if (rvl_is_slopes(n))
+		return rvl_slopes_lack(n);
 	return rvl_op_of_one_value(n, &axis) && axis == RVL_AXIS_NONE ? NULL :
 	       "its constants differ along an axis, and the NPU has one table for all values";
 }
@@ -167,8 +158,8 @@ static const char *bytes_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
 {
 	if (n->def->flags & RVL_OP_BLENDS_IF_LINEAR)
 		return "the NPU interpolates by whole factors up to 4 and channels that fill whole words, from pixel centres or corners";
-	if (n->def->role == RVL_ROLE_PRELU)
-		return lack_of_slopes(n);
+	if (rvl_is_slopes(n))
+		return rvl_slopes_lack(n);
 	return rvl_graph_printf(g, "the NPU has no arithmetic of %s; the CPU computes it between bytes",
 				n->def->name);
 }
@@ -247,8 +238,13 @@ static const struct rvl_npu_op npu_Q_RESCALE = {
 };
 
 static const struct rvl_npu_op npu_Q_TABLE = {
-	.condition = { { BYTES }, { "the function's constants are single values", one_table } },
+	.condition = { { BYTES }, { "the function's constants are single values, or slopes by channel of a PRelu of rank 2 or 4, and factors give its bytes", one_table } },
 	.build = rvl_build_lut, .joins = RVL_JOINS_AS_TABLE,
+};
+
+static const struct rvl_npu_op npu_Q_GENERAL = {
+	.condition = { { "a PRelu of rank 2 or 4 whose slopes differ by channel, and factors that give its bytes", bytes_on_cpu } },
+	.build = rvl_build_slopes,
 };
 
 static const struct rvl_npu_op npu_MAX_POOL = {
@@ -295,7 +291,6 @@ CPU_ONLY(AVERAGE_POOL, float_operator);
 CPU_ONLY(GLOBAL_AVERAGE_POOL, float_operator);
 CPU_ONLY(BATCH_NORM, float_operator);
 CPU_ONLY(SOFTMAX, always_float);
-CPU_ONLY(Q_GENERAL, bytes_on_cpu);
 CPU_ONLY(UNSUPPORTED, always_float);
 CPU_ONLY(CONSTANT, always_float);
 CPU_ONLY(PACK_BLOCKED, always_float);
@@ -323,6 +318,11 @@ const struct rvl_npu_op *rvl_npu_op(enum rvl_op op)
 	};
 
 	return rows[op];
+}
+
+enum rvl_joins rvl_npu_joins(const struct rvl_node *n)
+{
+	return rvl_is_slopes(n) ? RVL_JOINS_AS_SLOPES : rvl_npu_op(n->op)->joins;
 }
 
 const char *rvl_npu_reject(struct rvl_graph *g, const struct rvl_node *n)

@@ -15,6 +15,7 @@ enum rvl_joins {
 	RVL_JOINS_AS_SECOND,	/* as an operation with a second operand */
 	RVL_JOINS_AS_POOL,
 	RVL_JOINS_AS_TABLE,	/* as a table of all values */
+	RVL_JOINS_AS_SLOPES,	/* as factors by channel and side of zero */
 	RVL_JOINS_AS_BITS,	/* as a second result */
 };
 
@@ -35,6 +36,9 @@ struct rvl_npu_op {
 
 /** The row of an operator, which every number of the table of operators has. */
 const struct rvl_npu_op *rvl_npu_op(enum rvl_op op);
+
+/** How a layer takes node @n. */
+enum rvl_joins rvl_npu_joins(const struct rvl_node *n);
 
 /** NULL if the NPU's datapath computes this node, else one line why not. Geometry is not asked. */
 const char *rvl_npu_reject(struct rvl_graph *g, const struct rvl_node *n);

@@ -53,6 +53,32 @@ const struct rvl_stage rvl_stage_requantise = { .name = "requantise",
 						.apply = apply_requantise,
 						.touch = touch_requantise };
 
+/* ---- slopes ---- */
+
+static void config_slopes(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	struct rivulet_decoded slope = { .a_slope = { .zp = l->e.slope_zp,
+						      .out = l->e.slope_out,
+						      .lo = l->e.slope_lo,
+						      .hi = l->e.slope_hi } };
+
+	(void)wgt;
+	rvl_emit_cfg(s, RIVULET_FORM_a_slope, &slope);
+}
+
+static void apply_slopes(struct rvl_stream *s, const struct rvl_layer *l,
+			 const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu)
+{
+	(void)s;
+	(void)l;
+	(void)p;
+	alu->slope = 1;
+}
+
+const struct rvl_stage rvl_stage_slopes = { .name = "slopes",
+					    .config = config_slopes,
+					    .apply = apply_slopes };
+
 /* ---- table ---- */
 
 static void load_table(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
@@ -276,6 +302,22 @@ bool rvl_epilogue_has(const struct rvl_layer *l, const struct rvl_stage *stage)
 	return false;
 }
 
+bool rvl_epilogue_params(struct rvl_graph *g, struct rvl_layer *l, int64_t fields, int64_t lanes,
+			 int64_t channels)
+{
+	int64_t n = rvl_div_up(channels, lanes) * lanes * fields;
+
+	l->e.ext_fields = fields;
+	l->e.ext_words = n * 4 / RIVULET_WGT_WORD;
+	l->e.ext = rvl_arena_array(g->arena, n, sizeof(*l->e.ext));
+	return l->e.ext;
+}
+
+uint32_t *rvl_epilogue_param(const struct rvl_layer *l, int64_t lanes, int64_t field, int64_t m)
+{
+	return &l->e.ext[(m / lanes * l->e.ext_fields + field) * lanes + m % lanes];
+}
+
 /* WGT words of the constants of the stages; the parameters per channel are behind them. */
 static int64_t stage_words(const struct rvl_layer *l)
 {
@@ -284,6 +326,14 @@ static int64_t stage_words(const struct rvl_layer *l)
 	for (uint32_t i = 0; i < l->e.stages; i++)
 		words += l->e.stage[i]->wgt_words;
 	return words;
+}
+
+struct rivulet_alu_stages rvl_epilogue_stages(const struct rvl_layer *l)
+{
+	return (struct rivulet_alu_stages){ .positions = l->e.pool ? l->e.pwin.kh * l->e.pwin.kw : 1,
+					    .slopes = rvl_epilogue_has(l, &rvl_stage_slopes),
+					    .average = l->e.pool > RIVULET_POOL_MAX,
+					    .second = l->e.bin };
 }
 
 int64_t rvl_epilogue_words(const struct rvl_layer *l)

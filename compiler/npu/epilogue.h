@@ -4,6 +4,7 @@
 #define RVL_EPILOGUE_H
 
 #include "npu/stream.h"
+#include "rivulet_cost.h"
 
 /* One ALU instruction: what it reads and writes, in words. */
 struct rvl_alu_pass {
@@ -35,11 +36,21 @@ struct rvl_stage {
 		      const struct rvl_alu_pass *p);
 };
 
-extern const struct rvl_stage rvl_stage_requantise, rvl_stage_table, rvl_stage_pool,
+extern const struct rvl_stage rvl_stage_requantise, rvl_stage_slopes, rvl_stage_table, rvl_stage_pool,
 	rvl_stage_second, rvl_stage_real, rvl_stage_bits;
 
 void rvl_epilogue_add(struct rvl_layer *l, const struct rvl_stage *stage);
+/**
+ * Room for @fields parameters of four bytes of each channel at A_EXT, in blocks of @lanes channels, all
+ * zero, in @g's arena; false without memory.
+ */
+bool rvl_epilogue_params(struct rvl_graph *g, struct rvl_layer *l, int64_t fields, int64_t lanes,
+			 int64_t channels);
+/** Parameter @field of channel @m. */
+uint32_t *rvl_epilogue_param(const struct rvl_layer *l, int64_t lanes, int64_t field, int64_t m);
 bool rvl_epilogue_has(const struct rvl_layer *l, const struct rvl_stage *stage);
+/** What the time of a result word depends on. */
+struct rivulet_alu_stages rvl_epilogue_stages(const struct rvl_layer *l);
 /** WGT words of the constants of all stages. */
 int64_t rvl_epilogue_words(const struct rvl_layer *l);
 /** Loads the constants of all stages to WGT word @wgt. */

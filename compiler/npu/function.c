@@ -15,7 +15,7 @@ static const struct rvl_tensor *value_at(const struct rvl_function *f, uint32_t 
 /* Whether a node that reads a value of @f, and is not in it, computes a function of it. */
 static bool extends(const struct rvl_function *f, const struct rvl_node *n, uint32_t segment)
 {
-	enum rvl_joins joins = rvl_npu_op(n->op)->joins;
+	enum rvl_joins joins = rvl_npu_joins(n);
 	uint32_t operands = joins == RVL_JOINS_AS_SECOND ? 2 : 1;
 
 	if (n->place != RVL_PLACE_NPU || n->segment != segment || n->free || f->n == RVL_FUNCTION_NODES ||

@@ -210,7 +210,7 @@ struct rvl_product {
 	const void *own; /* the mode's, in the graph's arena */
 };
 
-#define RVL_STAGES 4
+#define RVL_STAGES 5
 
 struct rvl_stage;
 
@@ -219,6 +219,7 @@ struct rvl_epilogue {
 	const struct rvl_stage *stage[RVL_STAGES];
 	uint32_t stages;
 	int32_t rq_zp, rq_lo, rq_hi; /* requantise */
+	int32_t slope_zp, slope_out, slope_lo, slope_hi; /* slopes: A_SLOPE */
 	uint8_t lut[256];	     /* table */
 	uint64_t lut_off;
 	enum rivulet_pool pool;
@@ -348,6 +349,15 @@ struct rvl_layer *rvl_build_binary_conv(struct rvl_graph *g, const struct rvl_no
 					const char **why);
 struct rvl_layer *rvl_build_binary_sign(struct rvl_graph *g, const struct rvl_node *n, bool values,
 					const char **why);
+/** PRelu by channel: a layer, whose factors rvl_layer_settle() sets. */
+struct rvl_layer *rvl_build_slopes(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				   const char **why);
+/** Sets the factors of @l for PRelu node @n on @b, in @g's arena; false where there are none. */
+bool rvl_slopes_settle(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l,
+		       const struct rvl_node *n);
+/** Makes PRelu node @n, which reads the result of @l, a stage of @l; false where that cannot be. */
+bool rvl_layer_take_slopes(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l,
+			   const struct rvl_node *n);
 /** Rows and columns of the result's image, of which a layer may write the bits only. */
 static inline int64_t rvl_result_rows(const struct rvl_layer *l)
 {

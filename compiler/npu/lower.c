@@ -6,6 +6,7 @@
 #include "npu/backend.h"
 #include "npu/constraint.h"
 #include "npu/epilogue.h"
+#include "npu/slopes.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -107,7 +108,7 @@ static struct rvl_node *sole_user(const struct rvl_graph *g, const struct rvl_se
 
 /* What a layer computes beside its own node, and the tensor that it makes. */
 struct fusion {
-	const struct rvl_node *node[RVL_FUNCTION_NODES + 2];
+	const struct rvl_node *node[RVL_FUNCTION_NODES + 3];
 	uint32_t n;
 	struct rvl_tensor *x; /* operand, if it is not the first of the layer's node; else NULL */
 	struct rvl_tensor *y;
@@ -173,6 +174,23 @@ static bool fuse_pool(struct rvl_backend *be, struct rvl_layer *l, const struct 
 	return true;
 }
 
+/* Takes the PRelu by channel that alone reads the layer's result into it. */
+static void fuse_slopes(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_layer *l,
+			struct fusion *f)
+{
+	struct rvl_node *u = sole_user(be->g, s, f->y);
+	struct rvl_layer before = *l;
+
+	if (!u || !l->mode || l->e.real || rvl_npu_joins(u) != RVL_JOINS_AS_SLOPES)
+		return;
+	if (!rvl_layer_take_slopes(be->g, be->board, l, u) || !rvl_tile(be->board, l)) {
+		*l = before;
+		return;
+	}
+	f->node[f->n++] = u;
+	f->y = u->out[0];
+}
+
 /* Takes the functions of the layer's result into it, if nothing else reads it. */
 static void fuse_table(struct rvl_backend *be, struct rvl_layer *l, struct fusion *f)
 {
@@ -180,7 +198,7 @@ static void fuse_table(struct rvl_backend *be, struct rvl_layer *l, struct fusio
 	struct rvl_function t;
 	const char *why;
 
-	if (!l->mode || l->e.real || !rvl_function_find(f->y, l->node->segment, true, &t))
+	if ((!l->mode && !rvl_epilogue_has(l, &rvl_stage_slopes)) || l->e.real || !rvl_function_find(f->y, l->node->segment, true, &t))
 		return;
 	if (!rvl_layer_take_table(l, &t, &why) || !rvl_tile(be->board, l)) {
 		*l = before;
@@ -199,11 +217,12 @@ static void fuse_user(struct rvl_backend *be, const struct rvl_segment *s, struc
 	struct rvl_layer before = *l;
 	bool ok = false;
 
-	if (!u || l->e.real || (!l->mode && !rvl_epilogue_has(l, &rvl_stage_table)))
+	if (!u || l->e.real ||
+	    (!l->mode && !rvl_epilogue_has(l, &rvl_stage_table) && !rvl_epilogue_has(l, &rvl_stage_slopes)))
 		return;
-	if (rvl_npu_op(u->op)->joins == RVL_JOINS_AS_SECOND)
+	if (rvl_npu_joins(u) == RVL_JOINS_AS_SECOND)
 		ok = fuse_bin(be, s, l, u, f);
-	else if (rvl_npu_op(u->op)->joins == RVL_JOINS_AS_POOL)
+	else if (rvl_npu_joins(u) == RVL_JOINS_AS_POOL)
 		ok = fuse_pool(be, l, u);
 	if (!ok || !rvl_tile(be->board, l)) {
 		*l = before;
@@ -224,7 +243,7 @@ static void fuse_bits(struct rvl_backend *be, const struct rvl_segment *s, struc
 	for (uint32_t i = 0; i < f->y->n_users && !f->bits; i++) {
 		struct rvl_node *u = f->y->users[i];
 
-		if (rvl_npu_op(u->op)->joins != RVL_JOINS_AS_BITS || position(be->g, s, u) < 0)
+		if (rvl_npu_joins(u) != RVL_JOINS_AS_BITS || position(be->g, s, u) < 0)
 			continue;
 		if (!rvl_layer_take_bits(be->g, be->board, l, u, only) || !rvl_tile(be->board, l)) {
 			*l = before;
@@ -309,7 +328,7 @@ static struct rvl_layer *function_layer(struct rvl_backend *be, struct rvl_node 
 	struct rvl_layer *l;
 	const char *why;
 
-	if (rvl_npu_op(n->op)->joins != RVL_JOINS_AS_TABLE && rvl_npu_op(n->op)->joins != RVL_JOINS_AS_SECOND)
+	if (rvl_npu_joins(n) != RVL_JOINS_AS_TABLE && rvl_npu_joins(n) != RVL_JOINS_AS_SECOND)
 		return NULL;
 	if (!rvl_function_find(x, n->segment, false, &t) || !rvl_function_has(&t, n))
 		return NULL;
@@ -337,6 +356,7 @@ static struct rvl_layer *layer_of(struct rvl_backend *be, const struct rvl_segme
 			*why = settle_mode(be->g, be->board, l);
 		if (!l || *why)
 			return NULL;
+		fuse_slopes(be, s, l, f);
 		fuse_table(be, l, f);
 	}
 	fuse_user(be, s, l, f);
@@ -570,7 +590,8 @@ static void flatten(const struct rivulet_board *b, struct rvl_layer *l)
 	struct rvl_operand *o[] = { &l->in, &l->out, &l->b };
 	uint32_t n = l->has_b ? 3 : 2;
 
-	if (l->mode || l->spread || l->has_bits || rvl_epilogue_has(l, &rvl_stage_pool) || bytes % b->tn)
+	if (l->mode || l->spread || l->has_bits || l->e.ext_fields ||
+	    rvl_epilogue_has(l, &rvl_stage_pool) || bytes % b->tn)
 		return;
 	for (uint32_t i = 0; i < n; i++)
 		if (o[i]->s->blocked || !rvl_view_equal(&o[i]->v, v) || o[i]->v.inter != v->inter)

@@ -5,6 +5,7 @@
  * result of the layer that makes it.
  */
 #include "npu/epilogue.h"
+#include "npu/slopes.h"
 #include "npu/mode.h"
 
 #include <string.h>
@@ -63,21 +64,6 @@ static uint32_t bits_of(float v)
 	return bits;
 }
 
-/* Where parameter @field of channel @m lies, in blocks of @lanes channels. */
-static uint32_t *param_at(const struct rvl_layer *l, int64_t lanes, int64_t field, int64_t m)
-{
-	return &l->e.ext[(m / lanes * l->e.ext_fields + field) * lanes + m % lanes];
-}
-
-static bool new_params(struct rvl_graph *g, struct rvl_layer *l, int64_t lanes, int64_t channels)
-{
-	int64_t n = rvl_div_up(channels, lanes) * lanes * l->e.ext_fields;
-
-	l->e.ext_words = n * 4 / RIVULET_WGT_WORD;
-	l->e.ext = rvl_arena_array(g->arena, n, sizeof(*l->e.ext));
-	return l->e.ext;
-}
-
 /*
  * Thresholds of a uint8 tensor are those of its bytes as int8, too. No channel behind the last one
  * reaches its threshold.
@@ -87,10 +73,10 @@ static void set_thresholds(struct rvl_layer *l, int64_t lanes, const struct rvl_
 	const int32_t *threshold = t->data;
 
 	for (int64_t m = 0; m < rvl_shape_count(&t->shape); m++)
-		*param_at(l, lanes, l->e.ext_fields - 1, m) =
+		*rvl_epilogue_param(l, lanes, l->e.ext_fields - 1, m) =
 			(uint32_t)(int32_t)rvl_max((int64_t)threshold[m] - shift, INT32_MIN);
 	for (int64_t m = rvl_shape_count(&t->shape); m % lanes; m++)
-		*param_at(l, lanes, l->e.ext_fields - 1, m) = INT32_MAX;
+		*rvl_epilogue_param(l, lanes, l->e.ext_fields - 1, m) = INT32_MAX;
 }
 
 /* docs/numerics.md 13: A, B, R, slope, E. */
@@ -107,11 +93,11 @@ static void set_reals(struct rvl_layer *l, const struct rvl_node *n, int64_t lan
 		l->p.mult[m] = floats(n, SCALE)[m] / ys;
 		l->p.bias[m] = (int32_t)bits_of(bias);
 		if (shortcut)
-			*param_at(l, lanes, 0, m) = bits_of((k ? k[m] : 1) * ratio);
+			*rvl_epilogue_param(l, lanes, 0, m) = bits_of((k ? k[m] : 1) * ratio);
 		if (!prelu)
 			continue;
-		*param_at(l, lanes, l->has_b, m) = bits_of(prelu[m]);
-		*param_at(l, lanes, l->has_b + 1, m) = bits_of(prelu[l->p.m + m] / ys);
+		*rvl_epilogue_param(l, lanes, l->has_b, m) = bits_of(prelu[m]);
+		*rvl_epilogue_param(l, lanes, l->has_b + 1, m) = bits_of(prelu[l->p.m + m] / ys);
 	}
 }
 
@@ -119,8 +105,9 @@ static bool set_params(struct rvl_graph *g, const struct rivulet_board *b, struc
 {
 	const struct rvl_node *n = l->node;
 
-	l->e.ext_fields = l->has_b + 2 * l->e.prelu + l->has_bits;
-	if (l->e.ext_fields && !new_params(g, l, b->tm, l->p.m))
+	int64_t fields = l->has_b + 2 * l->e.prelu + l->has_bits;
+
+	if (fields && !rvl_epilogue_params(g, l, fields, b->tm, l->p.m))
 		return false;
 	if (!l->e.only)
 		set_reals(l, n, b->tm);
@@ -226,8 +213,7 @@ static bool settle_sign(struct rvl_graph *g, const struct rivulet_board *b, stru
 	int64_t lanes = l->mode ? b->tm : b->tn;
 
 	bits_operand(b, n->out[0], channels, &l->bits);
-	l->e.ext_fields = 1;
-	if (!new_params(g, l, lanes, channels))
+	if (!rvl_epilogue_params(g, l, 1, lanes, channels))
 		return false;
 	set_thresholds(l, lanes, n->in[1], n->in[0]->type == RVL_TYPE_U8 ? 128 : 0);
 	return true;
@@ -268,6 +254,8 @@ bool rvl_layer_settle(struct rvl_graph *g, const struct rivulet_board *b, struct
 		ok = settle_conv(g, b, l);
 	else if (l->node->op == RVL_OP_B_SIGN)
 		ok = settle_sign(g, b, l, l->node, l->in.v.c);
+	else if (rvl_is_slopes(l->node))
+		ok = rvl_slopes_settle(g, b, l, l->node);
 	if (ok && l->node->op == RVL_OP_B_SIGN)
 		l->out = l->bits;
 	*why = ok ? NULL : "not enough memory for its parameters";
@@ -281,7 +269,7 @@ bool rvl_layer_settle(struct rvl_graph *g, const struct rivulet_board *b, struct
 bool rvl_layer_take_bits(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l,
 			 const struct rvl_node *n, bool only)
 {
-	if (l->has_bits || l->e.real || l->spread || l->rep.rows || !l->e.stages ||
+	if (l->has_bits || l->e.real || l->e.ext_fields || l->spread || l->rep.rows || !l->e.stages ||
 	    n->in[1]->type != RVL_TYPE_S32 || l->out.v.c != rvl_shape_count(&n->in[1]->shape))
 		return false;
 	if (!settle_sign(g, b, l, n, l->out.v.c) || bits_fit(b, l))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Layers without weights: pools, element-wise operators, tables, copies. */
 #include "npu/epilogue.h"
+#include "npu/slopes.h"
 
 #include <math.h>
 #include <string.h>
@@ -244,7 +245,8 @@ struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, b
 {
 	struct rvl_function f;
 
-	(void)values;
+	if (rvl_is_slopes(n))
+		return rvl_build_slopes(g, n, values, why);
 	rvl_function_of(n, &f);
 	return rvl_build_function(g, &f, why);
 }

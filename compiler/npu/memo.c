@@ -42,7 +42,7 @@ struct end {
 
 /* Zero points of operands; and each value of an epilogue that is a field of a configuration. */
 enum kind { KIND_ZP, KIND_RQ_ZP, KIND_RQ_LO, KIND_RQ_HI, KIND_OUT_ZP, KIND_OUT_LO, KIND_OUT_HI, KIND_AZ,
-	    KIND_BZ, KIND_RA, KIND_RB, KIND_RC, KIND_POOL_MULT, KIND_POOL_ZP, KINDS };
+	    KIND_BZ, KIND_RA, KIND_RB, KIND_RC, KIND_POOL_MULT, KIND_POOL_ZP, KIND_SLOPE_ZP, KIND_SLOPE_OUT, KIND_SLOPE_LO, KIND_SLOPE_HI, KINDS };
 
 /* Values of one kind, in the order in which they were found. */
 struct values {
@@ -138,6 +138,8 @@ static void number_values(struct rvl_memo *m, struct rvl_layer *l)
 		{ KIND_AZ, &e->az },	     { KIND_BZ, &e->bz },	  { KIND_RA, &e->ra },
 		{ KIND_RB, &e->rb },	     { KIND_RC, &e->rc },
 		{ KIND_POOL_MULT, &e->pool_mult }, { KIND_POOL_ZP, &e->pool_zp },
+		{ KIND_SLOPE_ZP, &e->slope_zp }, { KIND_SLOPE_OUT, &e->slope_out },
+		{ KIND_SLOPE_LO, &e->slope_lo }, { KIND_SLOPE_HI, &e->slope_hi },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -351,20 +351,19 @@ struct busy {
 static struct busy busy_of(const struct budget *u, const struct rvl_tiling *t, const struct load *d)
 {
 	const struct rvl_layer *l = u->l;
-	int64_t px = l->in.v.n * u->oh * u->ow, before = px, window = 1, result;
+	int64_t px = l->in.v.n * u->oh * u->ow, before = px, result;
 	int64_t taps = u->nest.kh * u->nest.kw;
+	struct rivulet_alu_stages stages = rvl_epilogue_stages(l);
 	struct busy e;
 
-	if (l->e.pool) {
+	if (l->e.pool)
 		before = d->tiles * before_pool(l, t->th, 0) * before_pool(l, t->tw, 1);
-		window = l->e.pwin.kh * l->e.pwin.kw;
-	}
 	e.array = l->mode->array(u->b, l, before * taps * u->icb_sum * l->p.terms) +
 		  d->tiles * d->groups * d->convs * RIVULET_CONV_FILL;
 	if (l->mode->part)
 		e.array += (d->steps - 1) * l->mode->part(u->b, l, before * u->ocb);
-	result = rivulet_alu_result(u->b, u->b->tm, window, l->e.pool > RIVULET_POOL_MAX, l->e.bin);
-	e.alu = px * result * u->ocb + d->tiles * (u->ocb * rivulet_alu_setup(u->b->tm) +
+	result = rivulet_alu_result(u->b, u->b->tm, &stages);
+	e.alu = px * result * u->ocb + d->tiles * (u->ocb * rivulet_alu_setup(u->b->tm, stages.slopes) +
 						   d->groups * RIVULET_ALU_FILL);
 	e.in = d->in_loads * d->in_once + d->wgt_loads * d->wgt_once;
 	e.out = result_cycles(u, t->th, t->tw) * d->tiles;
@@ -682,9 +681,9 @@ int64_t rvl_resident_words(const struct rivulet_board *b, const struct rvl_layer
 
 static struct rvl_busy busy_of_plain(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	int64_t window = l->e.pool ? l->e.pwin.kh * l->e.pwin.kw : 1;
 	int64_t blocks = rvl_div_up(l->out.v.c, b->tn), tiles = rvl_div_up(l->out.v.h, l->t.th);
-	int64_t result = rivulet_alu_result(b, b->tn, window, l->e.pool > RIVULET_POOL_MAX, l->e.bin);
+	struct rivulet_alu_stages stages = rvl_epilogue_stages(l);
+	int64_t result = rivulet_alu_result(b, b->tn, &stages);
 	struct rvl_busy e = { 0 };
 
 	e.alu = l->out.v.n * (l->out.v.h * l->out.v.w * blocks * result + tiles * RIVULET_ALU_FILL);

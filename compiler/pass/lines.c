@@ -144,20 +144,6 @@ static bool matches(struct line *l)
 
 /* ---- nodes ---- */
 
-static int reshape(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *y, struct rvl_err *err)
-{
-	struct rvl_node *n;
-	int rc = rvl_node_new(g, RVL_OP_RESHAPE, NULL, &n, err);
-
-	if (!rc)
-		rc = rvl_node_set_in(g, n, 0, x, err);
-	if (rc)
-		return rc;
-	n->op_type = rvl_op_name(RVL_OP_RESHAPE);
-	rvl_node_set_out(n, 0, y);
-	return 0;
-}
-
 /* A tensor like @t with one row, and all of its other positions as columns. */
 static int image_like(const struct line *l, const struct rvl_tensor *t, struct rvl_tensor **out)
 {
@@ -184,7 +170,7 @@ static int take_image(const struct line *l, struct rvl_tensor *x, struct rvl_ten
 	if (dq && dq->in[0]->data) /* weights */
 		bytes->data = dq->in[0]->data;
 	else
-		rc = reshape(l->g, dq ? dq->in[0] : x, bytes, l->err);
+		rc = rvl_add_reshape(l->g, dq ? dq->in[0] : x, bytes, l->err);
 	*out = bytes;
 	if (!dq || rc)
 		return rc;
@@ -255,7 +241,7 @@ static int rewrite(const struct line *l)
 	if (!rc && l->q)
 		rc = rvl_quantise(l->g, last, l->q->in[1], l->q->n_in > 2 ? l->q->in[2] : NULL, bytes, l->err);
 	if (!rc)
-		rc = reshape(l->g, bytes, old, l->err);
+		rc = rvl_add_reshape(l->g, bytes, old, l->err);
 	if (rc)
 		return rc;
 	if (l->q)
@@ -309,7 +295,7 @@ int rvl_pool_of_mean(struct rvl_graph *g, struct rvl_node *mean, struct rvl_err 
 	pool->op_type = rvl_op_name(RVL_OP_GLOBAL_AVERAGE_POOL);
 	rvl_node_set_out(pool, 0, pooled);
 	if (pooled != y)
-		rc = reshape(g, pooled, y, err);
+		rc = rvl_add_reshape(g, pooled, y, err);
 	return rc ? rc : 1;
 }
 

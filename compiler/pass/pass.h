@@ -119,4 +119,7 @@ bool rvl_op_maps_floats(const struct rvl_node *n);
  */
 bool rvl_op_of_one_value(const struct rvl_node *n, int32_t *axis);
 
+/** Adds the node that makes @y, which has the elements of @x in another shape. */
+int rvl_add_reshape(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *y, struct rvl_err *err);
+
 #endif

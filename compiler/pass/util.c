@@ -275,3 +275,17 @@ bool rvl_window_of_image(const struct rvl_node *n)
 			return false;
 	return true;
 }
+
+int rvl_add_reshape(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *y, struct rvl_err *err)
+{
+	struct rvl_node *n;
+	int rc = rvl_node_new(g, RVL_OP_RESHAPE, NULL, &n, err);
+
+	if (!rc)
+		rc = rvl_node_set_in(g, n, 0, x, err);
+	if (rc)
+		return rc;
+	n->op_type = rvl_op_name(RVL_OP_RESHAPE);
+	rvl_node_set_out(n, 0, y);
+	return 0;
+}

@@ -37,10 +37,10 @@ static void set_counts(const struct cyc_machine *m, struct cyc_alu *a)
 	a->d_words = a->v.real && a->type.d ? 2 : 1;
 	a->only = a->v.pack && a->bits.only;
 	a->reads = a->positions * a->a_words + second * a->parts * a->b_words;
-	a->turn = cyc_max(w * (a->positions + average + second + prelu),
+	a->turn = cyc_max(w * (a->positions * (a->v.slope ? 2 : 1) + average + second + prelu),
 			  cyc_max(a->reads, (a->only ? 0 : a->parts * a->d_words) + a->v.pack));
 	a->setup = (a->v.rq || (a->v.real && !a->only) ? a->lanes * 8 : 0) +
-		   (a->v.real && second ? a->lanes * 4 : 0) + prelu * a->lanes * 8 +
+		   (a->v.real && second ? a->lanes * 4 : 0) + (prelu || a->v.slope) * a->lanes * 8 +
 		   (a->v.pack ? a->lanes * 4 : 0);
 	a->setup = a->setup ? cyc_max(16, a->setup / 16) : 0;
 }

@@ -186,7 +186,7 @@ static void put_real(struct maker *m, struct rivulet_insn_alu *a)
 	bool only = chance(m, 3);
 
 	a->real = 1;
-	a->rq = a->lut = a->pool = 0;
+	a->rq = a->slope = a->lut = a->pool = 0;
 	a->pack = chance(m, 2);
 	a->bin = a->bin && !(only && a->pack);
 	a->b = a->bin ? a->b : 0;
@@ -208,6 +208,7 @@ static void put_alu(struct maker *m)
 					   .cols = pick(m, 1, 16),
 					   .blks = pick(m, 1, 2),
 					   .rq = acc,
+					   .slope = chance(m, 4),
 					   .lut = chance(m, 4),
 					   .pool = chance(m, 3) ? pick(m, 1, 3) : 0,
 					   .bin = chance(m, 3) ? pick(m, 1, 3) : 0 };

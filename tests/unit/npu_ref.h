@@ -500,6 +500,22 @@ static inline int ref_value(const struct ref *r, int64_t word, int64_t block, in
 	return (uint8_t)at[0] | at[1] * 256;
 }
 
+/* Four bytes of channel @m: number @field of block @blk, whose parameters at A_EXT are @fields. */
+static inline uint32_t ref_ext(const struct ref *r, const struct rivulet_insn_alu *a, int64_t blk,
+			       int fields, int field, int m)
+{
+	int lanes = a->src ? r->b->tm : r->b->tn;
+	uint32_t v;
+
+	memcpy(&v, r->wgt + r->c->a_ext.addr * 16 + ((blk * fields + field) * lanes + m) * 4, 4);
+	return v;
+}
+
+static inline int ref_fields(const struct ref *r, const struct rivulet_insn_alu *a)
+{
+	return (a->real && a->bin) + (a->slope || (a->real && r->c->a_type.prelu) ? 2 : 0) + !!a->pack;
+}
+
 /* Channel m of A at (y, x) after stages 1 and 2. */
 static inline int ref_alu_a(const struct ref *r, const struct rivulet_insn_alu *a, int64_t blk,
 			    int64_t y, int64_t x, int m)
@@ -522,6 +538,13 @@ static inline int ref_alu_a(const struct ref *r, const struct rivulet_insn_alu *
 		}
 		v = ref_round((float)(int32_t)(uint32_t)(v + bias) * mult, r->c->a_rq.zp,
 			      r->c->a_rq.lo, r->c->a_rq.hi);
+	}
+	if (a->slope) {
+		const struct rivulet_insn_a_slope *s = &r->c->a_slope;
+		bool above = v >= s->zp;
+		float f = ref_float(ref_ext(r, a, blk, ref_fields(r, a), above, m));
+
+		v = ref_round((float)(v - s->zp) * f, s->out, s->lo, s->hi);
 	}
 	if (a->lut)
 		v = (int8_t)r->wgt[r->c->a_lut.addr * 16 + v + 128];
@@ -580,22 +603,6 @@ static inline int ref_alu_bin(const struct ref *r, const struct rivulet_insn_alu
 		t = t + ref_float(s->c);
 	}
 	return ref_round(t, o->zp, o->lo, o->hi);
-}
-
-/* Four bytes of channel @m: number @field of block @blk, whose parameters at A_EXT are @fields. */
-static inline uint32_t ref_ext(const struct ref *r, const struct rivulet_insn_alu *a, int64_t blk,
-			       int fields, int field, int m)
-{
-	int lanes = a->src ? r->b->tm : r->b->tn;
-	uint32_t v;
-
-	memcpy(&v, r->wgt + r->c->a_ext.addr * 16 + ((blk * fields + field) * lanes + m) * 4, 4);
-	return v;
-}
-
-static inline int ref_fields(const struct ref *r, const struct rivulet_insn_alu *a)
-{
-	return (a->real && a->bin) + (a->real && r->c->a_type.prelu ? 2 : 0) + !!a->pack;
 }
 
 static inline int ref_alu_real(const struct ref *r, const struct rivulet_insn_alu *a, int64_t blk,

@@ -300,6 +300,19 @@ static void gen_alu_config(struct pair *p)
 	PUT(g, a_lut, .addr = rig_pick(g, 0, 300));
 }
 
+/* Floats and thresholds at A_EXT of so many channels, near the values that there are. */
+static void gen_ext(struct pair *p, uint32_t word, uint32_t fields, uint32_t channels, uint32_t lanes)
+{
+	for (uint32_t i = 0; i < channels * fields; i++) {
+		bool threshold = i / lanes % fields == fields - 1 && rig_pick(&p->g, 0, 1);
+		int32_t t = rig_pick(&p->g, -300, 300);
+		float f = gen_factor(&p->g);
+
+		memcpy(p->g.core->wgt + word * 16 + i * 4, threshold ? (void *)&t : (void *)&f, 4);
+	}
+	memcpy(p->r.wgt, p->g.core->wgt, p->g.board.wgt_bytes);
+}
+
 static struct rivulet_decoded gen_alu(struct pair *p)
 {
 	struct rig *g = &p->g;
@@ -307,11 +320,16 @@ static struct rivulet_decoded gen_alu(struct pair *p)
 	bool dst = !src && g->board.tm == g->board.tn && rig_pick(g, 0, 3) == 0;
 	int64_t rows = rig_pick(g, 1, 5), cols = rig_pick(g, 1, 9), blks = rig_pick(g, 1, 3);
 	int64_t bin = rig_pick(g, 0, 3), prm = rq ? rig_pick(g, 0, 200) : 0;
-	int64_t half = g->board.inp_bytes / g->board.tn / 2;
+	int64_t half = g->board.inp_bytes / g->board.tn / 2, lo = rig_pick(g, -128, 127);
+	int64_t lanes = src ? g->board.tm : g->board.tn, ext = rig_pick(g, 500, 600);
 
 	gen_alu_config(p);
 	if (rq)
-		gen_params(p, prm, blks * (src ? g->board.tm : g->board.tn));
+		gen_params(p, prm, blks * lanes);
+	PUT(g, a_slope, .zp = rig_pick(g, -128, 127), .out = rig_pick(g, -128, 127), .lo = lo,
+	    .hi = rig_pick(g, lo, 127));
+	PUT(g, a_ext, .addr = ext);
+	gen_ext(p, ext, 2, blks * lanes, lanes);
 	PUT(g, a_dst, .row = cols, .blk = cols * rows);
 	return (struct rivulet_decoded){
 		.form = RIVULET_FORM_alu,
@@ -325,23 +343,11 @@ static struct rivulet_decoded gen_alu(struct pair *p)
 			 .cols = cols,
 			 .blks = blks,
 			 .rq = rq,
+			 .slope = rig_pick(g, 0, 1),
 			 .lut = rig_pick(g, 0, 1),
 			 .pool = rig_pick(g, 0, 3),
 			 .bin = bin },
 	};
-}
-
-/* Floats and thresholds at A_EXT of so many channels, near the values that there are. */
-static void gen_ext(struct pair *p, uint32_t word, uint32_t fields, uint32_t channels, uint32_t lanes)
-{
-	for (uint32_t i = 0; i < channels * fields; i++) {
-		bool threshold = i / lanes % fields == fields - 1 && rig_pick(&p->g, 0, 1);
-		int32_t t = rig_pick(&p->g, -300, 300);
-		float f = gen_factor(&p->g);
-
-		memcpy(p->g.core->wgt + word * 16 + i * 4, threshold ? (void *)&t : (void *)&f, 4);
-	}
-	memcpy(p->r.wgt, p->g.core->wgt, p->g.board.wgt_bytes);
 }
 
 static int64_t gen_type(struct pair *p, bool real, bool src)
@@ -378,16 +384,16 @@ static struct rivulet_decoded gen_real(struct pair *p)
 	    .first = lanes * rig_pick(g, 0, 3), .lanes = rig_pick(g, 0, 2), .only = only,
 	    .fill = rig_pick(g, 0, 1));
 	if (!real && g->config.a_type.a)
-		a->rq = a->lut = a->prm = 0;
+		a->rq = a->slope = a->lut = a->prm = 0;
 	if (real) {
-		a->rq = a->lut = a->pool = a->dst = 0;
+		a->rq = a->slope = a->lut = a->pool = a->dst = 0;
 		a->bin = only && pack ? 0 : bin;
 		a->d = half;
 		a->prm = only && pack ? 0 : 300;
 		a->b = a->bin ? a->b : 0;
 		gen_params(p, 300, a->blks * lanes);
 	}
-	gen_ext(p, ext, (real && a->bin) + 2 * prelu + pack, a->blks * lanes, lanes);
+	gen_ext(p, ext, (real && a->bin) + 2 * (prelu || a->slope) + pack, a->blks * lanes, lanes);
 	return d;
 }
 

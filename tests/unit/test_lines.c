@@ -20,6 +20,10 @@
 #define FINER "const ys f32 - 0.0187; const yz u8 - 120; QuantizeLinear y ys yz -> out; out out;"
 #define SAME "QuantizeLinear y xs xz -> out; out out;"
 
+/* Convolution a of @channels, quantised, and p, the PRelu of it, in the scale ps. */
+#define SLOPES(channels) "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;" \
+	"const k f32 " channels ",1,1 0.1 -0.25 0 1.5 0.3; PRelu b k -> p; const ps f32 - 0.0187; const pz u8 - 99;"
+
 struct model {
 	const char *what, *text;
 	int opset;
@@ -52,6 +56,17 @@ static const struct model models[] = {
 	{ "slopes of a row",
 	  IMAGE("1,20")
 	  "const k f32 20 0.1 0.25 0 1.5 0.3; PRelu x k -> y;" FINER, 13, 0 },
+	{ "slopes of a matrix product and its sum with constants",
+	  IMAGE("1,20")
+	  "const w s8 20,24 9 -70 33 12 -25; const ws f32 - 0.01; const wz s8 - 0; DequantizeLinear w ws wz -> wf;"
+	  "MatMul x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;"
+	  "const k f32 24 0.1 -0.25 0 1.5 0.3; PRelu b k -> y;" FINER, 13, 0 },
+	{ "slopes and a maximum on drain",
+	  IMAGE("1,20,9,8") WEIGHTS("40,20,3,3") SLOPES("40") "QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q;"
+	  "MaxPool q -> y kernel_shape=[2,2] strides=[2,2]; QuantizeLinear y ps pz -> out; out out;", 13, 0 },
+	{ "slopes and a function",
+	  IMAGE("1,20,9,8") WEIGHTS("40,20,3,3") SLOPES("40") "QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q;"
+	  "Sigmoid q -> y;" FINER, 13, 0 },
 	{ "copies of the edges",
 	  IMAGE("1,20,5,6")
 	  WEIGHTS("16,20,1,1") "const p s64 8 0 0 1 2 0 0 2 3; Pad x p -> a mode='edge'; Conv a wf -> y;" OUTPUT, 13, 0 },
@@ -140,6 +155,35 @@ START_TEST(the_npu_computes_all_of_it)
 }
 END_TEST
 
+/* Operators behind a PRelu by channel, with which the layer of the convolution computes both in one pass. */
+static const char *const behind[] = {
+	"QuantizeLinear p ps pz -> out; out out;",
+	"QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q;"
+	"MaxPool q -> y kernel_shape=[2,2] strides=[2,2]; QuantizeLinear y ps pz -> out; out out;",
+	"QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q; Sigmoid q -> y;" FINER,
+};
+
+START_TEST(slopes_take_no_layer)
+{
+	struct rivulet_board b;
+	struct rivulet_explain e;
+	struct rvl_err err = { "" };
+	char text[2048], why[256];
+	struct pb onnx;
+	int layers = 0;
+
+	snprintf(text, sizeof(text), "%s%s", IMAGE("1,20,9,8") WEIGHTS("40,20,3,3") SLOPES("40"), behind[_i]);
+	onnx = ot_model(text, 13);
+	ck_assert_msg(!rivulet_board_load(&b, "zu3eg-128", why, sizeof(why)), "%s", why);
+	ck_assert_msg(!rivulet_explain_model(onnx.p, onnx.n, &b, NULL, &e, &err), "%s", err.msg);
+	for (uint32_t i = 0; i < e.n_rows; i++)
+		layers += !strcmp(e.rows[i].where, "npu");
+	ck_assert_int_eq(layers, 1);
+	rivulet_explain_free(&e);
+	free(onnx.p);
+}
+END_TEST
+
 /* Forms that the NPU does not compute, and the rule that explain names. */
 static const struct model left[] = {
 	{ "only transposed convolutions with equal strides up to 4, explicit pads and no dilation",
@@ -190,6 +234,7 @@ int main(void)
 	TCase *t = add_case(s, "lines", 60, NULL, NULL);
 
 	tcase_add_loop_test(t, the_npu_computes_all_of_it, 0, MODELS);
+	tcase_add_loop_test(t, slopes_take_no_layer, 0, (int)(sizeof(behind) / sizeof(behind[0])));
 	tcase_add_loop_test(t, a_step_of_the_cpu_names_its_rule, 0, (int)(sizeof(left) / sizeof(left[0])));
 	return run_suite(s);
 }
