@@ -83,6 +83,14 @@ struct rivulet_quantise {
 	 * harm most stay float until it is not.
 	 */
 	double mixed;
+	/*
+	 * One of both at most, 0: 8 bits. @bits: the mean width of quantised weights over all
+	 * multiplications of an inference, 1 to 8. @bits_loss: the percentage of the answers on the
+	 * examples that may be others than the float model's, an answer being the class of the largest
+	 * value along axis 1 of a float output. Each product gets 1 to 8 bits by what its narrower weights
+	 * do to the outputs.
+	 */
+	double bits, bits_loss;
 	uint32_t threads; /* 0: one per processor */
 	/*
 	 * Receives the quantised model as ONNX, with QuantizeLinear and DequantizeLinear around every

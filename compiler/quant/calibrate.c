@@ -8,6 +8,7 @@
 
 #include "pass/pass.h"
 #include "pass/passes.h"
+#include "quant/bits.h"
 #include "quant/choose.h"
 #include "quant/equalise.h"
 #include "quant/insert.h"
@@ -17,11 +18,13 @@
 #include "quant/wide.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PERCENTILE 99.99
 #define MEASURED_RUNS 4 /* by which methods are compared */
+#define NARROW_RUNS 32 /* by which widths of weights are compared, and methods then, too */
 #define MAX_CHANNELS 65536 /* whose means are taken */
 #define WEIGHED_RUNS 1 /* runs by which the loss of a single layer is measured */
 
@@ -112,18 +115,24 @@ static void find_params(struct calibration *c)
 	share_params(c);
 }
 
-/* The SNR of a quantised copy, by the arithmetic of the device. */
+/* A quantised copy, which computes as the device does; to be freed in any case. */
+static int copy_quantised(struct calibration *c, struct rvl_graph **copy)
+{
+	int rc = rvl_graph_clone(c->g, copy, c->err);
+
+	if (!rc)
+		rc = rvl_insert(*copy, &c->chosen, c->params, c->corrected ? c->seen : NULL, c->err);
+	if (!rc && c->q->wide)
+		rc = rvl_widen(*copy, c->seen, c->n_tensors, c->err);
+	return rc ? rc : rvl_optimise(*copy, c->err);
+}
+
+/* The SNR of a quantised copy. */
 static int try(struct calibration *c, double *db)
 {
 	struct rvl_graph *copy = NULL;
-	int rc = rvl_graph_clone(c->g, &copy, c->err);
+	int rc = copy_quantised(c, &copy);
 
-	if (!rc)
-		rc = rvl_insert(copy, &c->chosen, c->params, c->corrected ? c->seen : NULL, c->err);
-	if (!rc && c->q->wide)
-		rc = rvl_widen(copy, c->seen, c->n_tensors, c->err);
-	if (!rc)
-		rc = rvl_optimise(copy, c->err);
 	if (!rc)
 		rc = rvl_measure(&c->samples, copy, &c->reference, db, c->err);
 	rvl_graph_free(copy);
@@ -280,6 +289,139 @@ static int mix(struct calibration *c)
 	return rc;
 }
 
+/* ---- --bits and --bits-loss ---- */
+
+/* The products of a model while their bits are chosen. */
+struct allocation {
+	struct rvl_bits_layer *layer;
+	struct rvl_bits_step *step;
+	uint32_t n, steps;
+};
+
+static void take_bits(struct calibration *c, const struct allocation *a)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		c->chosen.bits[a->layer[i].node] = a->layer[i].bits;
+}
+
+/* The power of the outputs' error beside that of the outputs. */
+static int noise(struct calibration *c, double *power)
+{
+	double db = 0;
+	int rc = try(c, &db);
+
+	*power = pow(10, -db / 10);
+	return rc;
+}
+
+/* Each product with each width alone, the others with 8 bits. */
+static int weigh_bits(struct calibration *c, struct allocation *a)
+{
+	double plain = 0;
+	int rc = noise(c, &plain);
+
+	for (uint32_t i = 0; i < a->n && !rc; i++) {
+		a->layer[i].noise[RVL_MOST_BITS] = plain;
+		for (uint32_t bits = 1; bits < RVL_MOST_BITS && !rc; bits++) {
+			c->chosen.bits[a->layer[i].node] = (uint8_t)bits;
+			rc = noise(c, &a->layer[i].noise[bits]);
+		}
+		c->chosen.bits[a->layer[i].node] = RVL_MOST_BITS;
+	}
+	return rc;
+}
+
+/* Percent of the examples' answers that the first @count steps change. */
+static int loss_after(struct calibration *c, struct allocation *a, const struct rvl_answers *answers,
+		      uint32_t count, double *loss)
+{
+	struct rvl_graph *copy = NULL;
+	int rc;
+
+	rvl_bits_follow(a->layer, a->n, a->step, count);
+	take_bits(c, a);
+	rc = copy_quantised(c, &copy);
+	if (!rc)
+		rc = rvl_answers_changed(&c->samples, copy, answers, loss, c->err);
+	rvl_graph_free(copy);
+	*loss *= 100;
+	return rc;
+}
+
+/* The most steps that keep the loss, by bisection: it is taken to grow with them. */
+static int keep_loss(struct calibration *c, struct allocation *a)
+{
+	uint32_t lo = 0, hi = a->steps;
+	struct rvl_answers answers = { .of_run = NULL };
+	double loss = 0;
+	int rc = rvl_answers_make(&c->samples, &answers, c->err);
+
+	if (!rc)
+		rc = loss_after(c, a, &answers, 0, &loss);
+	if (!rc && loss > c->q->bits_loss)
+		rc = rvl_fail(c->err, -ERANGE, "with 8 bits %.2f %% of the answers on the examples are "
+			      "others than the float model's, more than the loss allowed", loss);
+	while (!rc && lo < hi) {
+		uint32_t k = hi - (hi - lo) / 2;
+
+		rc = loss_after(c, a, &answers, k, &loss);
+		if (loss <= c->q->bits_loss)
+			lo = k;
+		else
+			hi = k - 1;
+	}
+	rvl_answers_free(&answers);
+	rvl_bits_follow(a->layer, a->n, a->step, lo);
+	return rc;
+}
+
+static void keep_mean(const struct calibration *c, struct allocation *a)
+{
+	double macs = 0;
+
+	for (uint32_t i = 0; i < a->n; i++)
+		macs += (double)a->layer[i].macs;
+	rvl_bits_fill(a->layer, a->n, a->step, a->steps, (uint64_t)(c->q->bits * macs));
+}
+
+static int list_products(struct calibration *c, struct allocation *a)
+{
+	a->layer = calloc(c->g->n_nodes + 1u, sizeof(*a->layer));
+	for (uint32_t i = 0; a->layer && i < c->g->n_nodes; i++)
+		if (c->chosen.node[i] && rvl_is_product(c->g->nodes[i]))
+			a->layer[a->n++] = (struct rvl_bits_layer){
+				.node = i,
+				.macs = rvl_node_macs(c->g->nodes[i]) };
+	a->step = calloc((size_t)a->n * (RVL_MOST_BITS - 1) + 1, sizeof(*a->step));
+	return a->layer && a->step ? 0 : rvl_fail(c->err, -ENOMEM, "no memory for calibration");
+}
+
+/*
+ * The error of the mean grows as weights lose bits, so that biases take it up here unless the user
+ * forbids it.
+ */
+static int allocate_bits(struct calibration *c)
+{
+	struct allocation a = { .n = 0 };
+	int rc = list_products(c, &a);
+
+	c->corrected = c->q->correct != RIVULET_CORRECT_NO;
+	if (!rc)
+		rc = weigh_bits(c, &a);
+	if (!rc) {
+		a.steps = rvl_bits_path(a.layer, a.n, a.step);
+		if (c->q->bits > 0)
+			keep_mean(c, &a);
+		else
+			rc = keep_loss(c, &a);
+	}
+	if (!rc)
+		take_bits(c, &a);
+	free(a.layer);
+	free(a.step);
+	return rc;
+}
+
 /* ---- all ---- */
 
 static int allocate(struct calibration *c)
@@ -339,6 +481,7 @@ int rvl_calibrate_prepare(struct rvl_graph *g, const struct rivulet_quantise *q,
 int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct rvl_err *err)
 {
 	struct calibration c = { .g = g, .q = q, .err = err };
+	bool narrow = q->bits > 0 || q->bits_loss > 0;
 	int rc = rvl_calibrate_prepare(g, q, err);
 
 	if (!rc)
@@ -349,12 +492,14 @@ int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct 
 		rc = choose(&c);
 	if (!rc)
 		rc = rvl_observe(&c.samples, c.seen, err);
-	if (!rc && (q->range == RIVULET_RANGE_AUTO || q->mixed > 0))
-		rc = rvl_reference_make(&c.samples, MEASURED_RUNS, &c.reference, err);
+	if (!rc && (q->range == RIVULET_RANGE_AUTO || q->mixed > 0 || narrow))
+		rc = rvl_reference_make(&c.samples, narrow ? NARROW_RUNS : MEASURED_RUNS, &c.reference, err);
 	if (!rc)
 		rc = choose_params(&c);
 	if (!rc && q->mixed > 0)
 		rc = mix(&c);
+	if (!rc && narrow)
+		rc = allocate_bits(&c);
 	if (!rc)
 		rc = rvl_insert(g, &c.chosen, c.params, c.corrected ? c.seen : NULL, err);
 	if (!rc && q->wide)

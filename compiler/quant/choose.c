@@ -2,6 +2,7 @@
 #include "quant/choose.h"
 
 #include "pass/pass.h"
+#include "quant/bits.h"
 #include "rivulet_bits.h"
 #include "rivulet_op.h"
 
@@ -15,7 +16,8 @@ int rvl_chosen_new(const struct rvl_graph *g, struct rvl_chosen *c)
 	c->tensor = calloc(g->n_tensors + 1u, sizeof(*c->tensor));
 	c->like = calloc(g->n_tensors + 1u, sizeof(*c->like));
 	c->leads = calloc(g->n_tensors + 1u, sizeof(*c->leads));
-	if (!c->node || !c->tensor || !c->like || !c->leads)
+	c->bits = calloc(g->n_nodes + 1u, sizeof(*c->bits));
+	if (!c->node || !c->tensor || !c->like || !c->leads || !c->bits)
 		return -ENOMEM;
 	rvl_chosen_clear(g, c);
 	return 0;
@@ -24,6 +26,7 @@ int rvl_chosen_new(const struct rvl_graph *g, struct rvl_chosen *c)
 void rvl_chosen_clear(const struct rvl_graph *g, struct rvl_chosen *c)
 {
 	memset(c->node, 0, g->n_nodes * sizeof(*c->node));
+	memset(c->bits, RVL_MOST_BITS, g->n_nodes * sizeof(*c->bits));
 	memset(c->tensor, 0, g->n_tensors * sizeof(*c->tensor));
 	memset(c->leads, 0, g->n_tensors * sizeof(*c->leads));
 	for (uint32_t i = 0; i < g->n_tensors; i++)
@@ -36,6 +39,7 @@ void rvl_chosen_free(struct rvl_chosen *c)
 	free(c->tensor);
 	free(c->like);
 	free(c->leads);
+	free(c->bits);
 	*c = (struct rvl_chosen) { .node = NULL };
 }
 

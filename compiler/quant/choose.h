@@ -16,6 +16,7 @@ struct rvl_chosen {
 	 */
 	uint32_t *like;
 	bool *leads; /* by tensor id: a product is computed from it */
+	uint8_t *bits; /* by index in g->nodes: of the weights of a product, 1 to 8; 8 at first */
 };
 
 /** Allocates an empty choice; -ENOMEM. */

@@ -31,6 +31,10 @@ void rivulet_quantise_hash(const struct rivulet_quantise *q, uint8_t out[32])
 	add(out, settings, sizeof(settings));
 	add(out, &q->percentile, sizeof(q->percentile));
 	add(out, &q->mixed, sizeof(q->mixed));
+	if (q->bits > 0 || q->bits_loss > 0) {
+		add(out, &q->bits, sizeof(q->bits));
+		add(out, &q->bits_loss, sizeof(q->bits_loss));
+	}
 	for (uint32_t i = 0; i < q->n_keep_float; i++)
 		add(out, q->keep_float[i], strlen(q->keep_float[i]) + 1);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "quant/insert.h"
 
+#include "quant/bits.h"
+
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -114,32 +116,105 @@ struct rvl_rows rvl_rows_of(const struct rvl_node *n)
 	return r;
 }
 
-float rvl_row_scale(const struct rvl_rows *r, const float *w, int64_t m)
+int8_t rvl_row_quantise(float w, float scale, uint32_t bits)
 {
-	float top = 0;
+	int32_t most = (1 << (bits - 1)) - 1, least = bits < RVL_MOST_BITS ? -most - 1 : -most;
+	float v = rintf(w / scale);
+
+	return (int8_t)(v > (float)most ? (float)most : v < (float)least ? (float)least : v);
+}
+
+static double square_error(const struct rvl_rows *r, const float *w, int64_t m, float scale, uint32_t bits)
+{
+	double sum = 0;
+
+	for (int64_t i = 0; i < r->len; i++) {
+		float v = w[m * r->row + i * r->step];
+		double e = (double)v - (double)rvl_row_quantise(v, scale, bits) * (double)scale;
+
+		sum += e * e;
+	}
+	return sum;
+}
+
+#define SCALES 64 /* between 0 and the one that holds the largest magnitude */
+
+float rvl_row_scale(const struct rvl_rows *r, const float *w, int64_t m, uint32_t bits)
+{
+	int32_t steps = bits > 1 ? (1 << (bits - 1)) - 1 : 1;
+	double least = INFINITY;
+	float top = 0, full, best;
 
 	for (int64_t i = 0; i < r->len; i++)
 		top = fmaxf(top, fabsf(w[m * r->row + i * r->step]));
-	return top > 0x1p-100f ? top / 127 : 1.0f / 127;
+	best = full = top > 0x1p-100f ? top / (float)steps : 1 / (float)steps;
+	for (int32_t i = bits < RVL_MOST_BITS ? SCALES : 0; i > SCALES / 16; i--) {
+		float scale = full * ((float)i / SCALES);
+		double e = square_error(r, w, m, scale, bits);
+
+		if (e < least) {
+			least = e;
+			best = scale;
+		}
+	}
+	return best;
 }
 
-int8_t rvl_row_quantise(float w, float scale)
+/*
+ * Neighbouring pixels have similar values, so that the errors of the taps of a channel add up by their
+ * sum. Where it is more than half a step, the weight that is farthest from its value in that
+ * direction is rounded to the other side, and so on (SQuant, Guo et al., ICLR 2022, its first two
+ * levels).
+ */
+static void balance(const float *w, int64_t taps, float scale, uint32_t bits, int8_t *q)
 {
-	float v = rintf(w / scale);
+	int32_t most = (1 << (bits - 1)) - 1;
+	float sum = 0;
 
-	return (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v);
+	for (int64_t i = 0; i < taps; i++)
+		sum += (float)q[i] - w[i] / scale;
+	while (fabsf(sum) > 0.5f) {
+		int8_t step = sum > 0 ? -1 : 1;
+		float far = 0;
+		int64_t at = -1;
+
+		for (int64_t i = 0; i < taps; i++) {
+			float e = -(float)step * ((float)q[i] - w[i] / scale);
+
+			if (e <= far || q[i] + step > most || q[i] + step < -most - 1)
+				continue;
+			far = e;
+			at = i;
+		}
+		if (at < 0)
+			return;
+		q[at] = (int8_t)(q[at] + step);
+		sum += (float)step;
+	}
 }
 
 /* @least: by row, the least scale with which its bias is an int32; NULL: there is none. */
-static void quantise_rows(const struct rvl_rows *r, const float *w, const float *least, int8_t *q,
-			  float *scale)
+static void quantise_rows(const struct rvl_rows *r, const float *w, const float *least, uint32_t bits,
+			  int8_t *q, float *scale)
 {
 	for (int64_t m = 0; m < r->n; m++) {
-		scale[m] = fmaxf(rvl_row_scale(r, w, m), least ? least[m] : 0);
+		scale[m] = fmaxf(rvl_row_scale(r, w, m, bits), least ? least[m] : 0);
 		for (int64_t i = 0; i < r->len; i++)
 			q[m * r->row + i * r->step] =
-				rvl_row_quantise(w[m * r->row + i * r->step], scale[m]);
+				rvl_row_quantise(w[m * r->row + i * r->step], scale[m], bits);
 	}
+}
+
+/* A convolution's weights of a row are channel after channel. */
+static void balance_rows(const struct rvl_node *n, const struct rvl_rows *r, const float *w, uint32_t bits,
+			 int8_t *q, const float *scale)
+{
+	int64_t channels = n->op == RVL_OP_CONV ? n->in[1]->shape.dim[1] : r->len;
+	int64_t taps = r->len / (channels ? channels : 1);
+
+	for (int64_t m = 0; m < r->n && bits < RVL_MOST_BITS && taps > 1; m++)
+		for (int64_t at = m * r->row; at < (m + 1) * r->row; at += taps)
+			balance(w + at, taps, scale[m], bits, q + at);
 }
 
 /* ---- biases ---- */
@@ -163,7 +238,7 @@ static double mean_of_input(const struct rvl_node *n, const struct rvl_rows *r,
  * if it were input.
  */
 static double mean_error(const struct insertion *c, const struct rvl_node *n, const struct rvl_rows *r,
-			 int64_t m, float scale)
+			 int64_t m, float scale, const int8_t *q)
 {
 	const struct rvl_seen *x = c->seen ? &c->seen[n->in[0]->id] : NULL;
 	const float *w = n->in[1]->data;
@@ -172,8 +247,8 @@ static double mean_error(const struct insertion *c, const struct rvl_node *n, co
 	if (!x || !x->mean)
 		return 0;
 	for (int64_t i = 0; i < r->len; i++) {
-		float v = w[m * r->row + i * r->step];
-		double e = (double)v - (double)rvl_row_quantise(v, scale) * (double)scale;
+		int64_t at = m * r->row + i * r->step;
+		double e = (double)w[at] - (double)q[at] * (double)scale;
 
 		sum += e * mean_of_input(n, r, x, m, i);
 	}
@@ -215,7 +290,7 @@ static bool takes_bias(const struct insertion *c, const struct rvl_node *n)
 
 /* The bias as int32 of the accumulator's scale, which is that of input and row: @ws by row. */
 static int quantise_bias(struct insertion *c, struct rvl_node *n, const struct rvl_rows *r,
-			 const float *ws)
+			 const float *ws, const int8_t *weights)
 {
 	float xs = input_scale(c, n);
 	const struct rvl_tensor *b = n->n_in > 2 ? n->in[2] : NULL;
@@ -233,7 +308,7 @@ static int quantise_bias(struct insertion *c, struct rvl_node *n, const struct r
 		float v = b ? ((const float *)b->data)[one ? 0 : m] : 0;
 
 		scale[m] = xs * ws[m];
-		v += (float)mean_error(c, n, r, m, ws[m]);
+		v += (float)mean_error(c, n, r, m, ws[m], weights);
 		q[m] = to_int32(v / scale[m]);
 	}
 	rc = rvl_tensor_const(c->g, NULL, RVL_TYPE_S32, &row, q, &in[0], c->err);
@@ -289,7 +364,7 @@ static const float *least_scales(struct insertion *c, const struct rvl_node *n, 
 	return v;
 }
 
-static int quantise_weights(struct insertion *c, struct rvl_node *n)
+static int quantise_weights(struct insertion *c, struct rvl_node *n, uint32_t bits)
 {
 	struct rvl_tensor *w = n->in[1], *in[3], *dq;
 	struct rvl_rows r = rvl_rows_of(n);
@@ -315,8 +390,9 @@ static int quantise_weights(struct insertion *c, struct rvl_node *n)
 			return rvl_fail(c->err, -EINVAL,
 					"the bias of row %lld of node \"%s\" is too large beside its input; --keep-float leaves it out",
 					(long long)m, n->name);
-	quantise_rows(&r, w->data, least, q, scale);
-	rc = takes_bias(c, n) ? quantise_bias(c, n, &r, scale) : 0;
+	quantise_rows(&r, w->data, least, bits, q, scale);
+	balance_rows(n, &r, w->data, bits, q, scale);
+	rc = takes_bias(c, n) ? quantise_bias(c, n, &r, scale, q) : 0;
 	if (!rc)
 		rc = rvl_tensor_const(c->g, NULL, RVL_TYPE_S8, &w->shape, q, &in[0], c->err);
 	if (!rc)
@@ -344,7 +420,7 @@ int rvl_insert(struct rvl_graph *g, const struct rvl_chosen *chosen, const struc
 
 	for (uint32_t i = 0; i < nodes && !rc; i++)
 		if (chosen->node[i] && rvl_is_product(g->nodes[i]))
-			rc = quantise_weights(&c, g->nodes[i]);
+			rc = quantise_weights(&c, g->nodes[i], chosen->bits[i]);
 	for (uint32_t i = 0; i < tensors && !rc; i++)
 		if (chosen->tensor[i])
 			rc = quantise_tensor(&c, g->tensors[i]);

@@ -15,7 +15,7 @@ struct rvl_params {
 
 /**
  * Puts a pair around every tensor of @c, with params[] by tensor id. The weights of its products
- * become int8 bytes with a scale for each row, their biases int32. @seen: by tensor id, means of the
+ * become int8 bytes of c->bits bits with a scale for each row, their biases int32. @seen: by tensor id, means of the
  * channels of the products' inputs, by which biases take up the mean error of the weights; NULL:
  * they do not. The bytes of tensor NAME are NAME/quantised. The arrays of @c are invalid for the
  * graph that results.
@@ -33,10 +33,13 @@ struct rvl_rows {
 
 struct rvl_rows rvl_rows_of(const struct rvl_node *n);
 
-/** The scale of one row of weights. */
-float rvl_row_scale(const struct rvl_rows *r, const float *w, int64_t m);
+/**
+ * The scale of one row of weights of 1 to 8 bits. With 8, the largest magnitude is 127 steps; with
+ * fewer, the sum of the squared errors is least.
+ */
+float rvl_row_scale(const struct rvl_rows *r, const float *w, int64_t m, uint32_t bits);
 
-/** One weight as the byte it becomes. */
-int8_t rvl_row_quantise(float w, float scale);
+/** One weight as the byte it becomes: -127 to 127 with 8 bits, else two's complement. */
+int8_t rvl_row_quantise(float w, float scale, uint32_t bits);
 
 #endif

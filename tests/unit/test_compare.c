@@ -212,6 +212,11 @@ START_TEST(what_cannot_be_compared)
 	ck_assert_ptr_nonnull(strstr(rvl_tool_error, "no tensor \"nobody\" of both the float and the quantised model"));
 	EXPECT(words("compare", "--calibrate %s/x.npy --mixed 0"), RVL_EXIT_USAGE);
 	EXPECT(words("compare", "--calibrate %s/x.npy --bias-correction maybe"), RVL_EXIT_USAGE);
+	EXPECT(words("compare", "--calibrate %s/x.npy --bits 9"), RVL_EXIT_USAGE);
+	ck_assert_str_eq(rvl_tool_error, "--bits is a mean of 1 to 8 bits, not \"9\"");
+	EXPECT(words("compare", "--calibrate %s/x.npy --bits-loss 0"), RVL_EXIT_USAGE);
+	EXPECT(words("compare", "--calibrate %s/x.npy --bits 4 --bits-loss 1"), RVL_EXIT_USAGE);
+	ck_assert_str_eq(rvl_tool_error, "--bits and --bits-loss exclude each other");
 	EXPECT(words("compare", "--calibrate %s/x.npy --range best"), RVL_EXIT_USAGE);
 	EXPECT(words("compare", "--calibrate %s/x.npy --percentile 40"), RVL_EXIT_USAGE);
 	EXPECT(words("compile", "--export %s/q.onnx"), RVL_EXIT_USAGE);

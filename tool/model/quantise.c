@@ -51,10 +51,10 @@ bool rvl_quantise_given(const struct rvl_quantise_args *a)
 /* Options of the quantiser without --calibrate would have no effect. */
 static int check_use(const struct rvl_quantise_args *a)
 {
-	if (a->path.n || !(a->range || a->correct || a->mixed || a->equalise || a->wide || a->activations || a->percentile || a->keep_float.n))
+	if (a->path.n || !(a->range || a->correct || a->mixed || a->bits || a->bits_loss || a->equalise || a->wide || a->activations || a->percentile || a->keep_float.n))
 		return 0;
 	return rvl_tool_fail(RVL_EXIT_USAGE, "--range, --percentile, --activations, --bias-correction, "
-			     "--equalise, --wide-binary, --mixed and --keep-float need --calibrate");
+			     "--equalise, --wide-binary, --mixed, --bits, --bits-loss and --keep-float need --calibrate");
 }
 
 static int parse_correct(const char *s, enum rivulet_correct *out)
@@ -70,14 +70,32 @@ static int parse_correct(const char *s, enum rivulet_correct *out)
 	return rvl_tool_fail(RVL_EXIT_USAGE, "--bias-correction is auto, yes or no, not \"%s\"", s);
 }
 
-static int parse_mixed(const char *s, double *out)
+/* A number from @least to @most; 0 where the option is not given. */
+static bool parse_number(const char *s, double least, double most, double *out)
 {
 	char *end = NULL;
 
 	*out = s ? strtod(s, &end) : 0;
-	if (!s || (end != s && !*end && *out > 0 && *out <= 150))
+	return !s || (end != s && !*end && *out >= least && *out <= most);
+}
+
+static int parse_mixed(const char *s, double *out)
+{
+	if (parse_number(s, 0x1p-20, 150, out))
 		return 0;
 	return rvl_tool_fail(RVL_EXIT_USAGE, "--mixed is an SNR of up to 150 dB, not \"%s\"", s);
+}
+
+static int parse_bits(const struct rvl_quantise_args *a, struct rivulet_quantise *q)
+{
+	if (a->bits && a->bits_loss)
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--bits and --bits-loss exclude each other");
+	if (!parse_number(a->bits, 1, 8, &q->bits))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--bits is a mean of 1 to 8 bits, not \"%s\"", a->bits);
+	if (!parse_number(a->bits_loss, 0x1p-20, 100, &q->bits_loss))
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--bits-loss is a percentage above 0, not \"%s\"",
+				     a->bits_loss);
+	return 0;
 }
 
 int rvl_quantise_check(struct rvl_quantise_args *a, struct rivulet_quantise *q)
@@ -90,6 +108,8 @@ int rvl_quantise_check(struct rvl_quantise_args *a, struct rivulet_quantise *q)
 		r = parse_correct(a->correct, &q->correct);
 	if (!r)
 		r = parse_mixed(a->mixed, &q->mixed);
+	if (!r)
+		r = parse_bits(a, q);
 	if (r)
 		return r;
 	if (a->percentile && q->range != RIVULET_RANGE_PERCENTILE && q->range != RIVULET_RANGE_AUTO)

@@ -20,7 +20,7 @@ struct rvl_list {
 struct rvl_quantise_args {
 	struct rvl_list path, keep_float;
 	struct rvl_picture_options picture;
-	const char *range, *activations, *correct, *mixed;
+	const char *range, *activations, *correct, *mixed, *bits, *bits_loss;
 	bool equalise, wide;
 	uint64_t percentile; /* in 1/10000 % */
 	/* By rvl_quantise_fill(); rvl_quantise_clear(). */
@@ -50,6 +50,10 @@ int rvl_percentile_parse(void *member, const char *value);
 	  RVL_MEMBER(type, m.wide) },                                                              \
 	{ "mixed", 0, "DB", "keep the layers float that hurt most, until outputs have this SNR",   \
 	  RVL_MEMBER(type, m.mixed) },                                                             \
+	{ "bits", 0, "MEAN", "1 to 8: fewer bits for weights, where they harm least, MEAN on average",  \
+	  RVL_MEMBER(type, m.bits) },                                                              \
+	{ "bits-loss", 0, "P", "as few bits as leave all but P % of the examples their class",      \
+	  RVL_MEMBER(type, m.bits_loss) },                                                         \
 	{ "keep-float", 0, "NODE", "a node that stays float; repeatable",                          \
 	  RVL_CALL(type, m.keep_float, rvl_list_add) },                                            \
 	RVL_PICTURE_OPTIONS(type, m.picture)
