@@ -105,6 +105,16 @@ void rvl_note_form(struct rvl_layer *l);
 #define RVL_TOO_LONG UINT64_MAX
 int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
 		    struct rivulet_explain_segment *seg);
+/** The cost of layers as cascades compare them: cycles, and a little for each byte; or
+ * RVL_TOO_LONG. */
+int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n, uint64_t *cost);
+/** Whether another step reads or writes @s, too. */
+bool rvl_crosses_steps(const struct rvl_backend *be, const struct rvl_store *s);
+/**
+ * Decides which values of the @n layers of a step are kept in INP between cascades, where that
+ * costs less; @kept: how many.
+ */
+int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, uint32_t *kept);
 /**
  * Decides which values stay in INP between two layers, and which layers' first weights are loaded
  * ahead; after rvl_choose_layers().

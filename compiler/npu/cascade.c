@@ -53,7 +53,7 @@ static uint32_t readers(const struct rvl_backend *be, const struct rvl_store *s)
 	return n;
 }
 
-static bool crosses_steps(const struct rvl_backend *be, const struct rvl_store *s)
+bool rvl_crosses_steps(const struct rvl_backend *be, const struct rvl_store *s)
 {
 	for (uint32_t i = 0; i < be->n_steps; i++) {
 		const struct rvl_bstep *t = &be->step[i];
@@ -87,20 +87,27 @@ static bool linked(const struct rvl_backend *be, const struct rvl_layer *a, cons
 {
 	const struct rvl_store *s = a->out.s;
 
-	return a->mode && !a->has_bits && !(b->mode && b->has_bits) && !b->in.pixels && reads_ring(a, b) && b->in.s == s && s->blocked &&
-	       s->place == RIVULET_PLACE_ARENA && !s->base && !s->has_parts && rvl_view_equal(&a->out.v, &b->in.v) &&
-	       readers(be, s) == 1 && !crosses_steps(be, s);
+	return a->mode && !a->has_bits && !(b->mode && b->has_bits) && !b->in.pixels &&
+	       reads_ring(a, b) && b->in.s == s && s->blocked && s->place == RIVULET_PLACE_ARENA &&
+	       !s->base && !s->has_parts && rvl_view_equal(&a->out.v, &b->in.v) &&
+	       readers(be, s) == 1 && !rvl_crosses_steps(be, s);
 }
 
 /* ---- the cost of a cascade ---- */
 
-static int cost_of(struct search *s, struct rvl_layer *const *l, uint32_t n, uint64_t *cost)
+static uint64_t cost_in(const struct rivulet_explain_segment *seg)
+{
+	return seg->cycles == RVL_TOO_LONG ?
+		       RVL_TOO_LONG :
+		       seg->cycles + (seg->read_bytes + seg->write_bytes) / BYTES_COST;
+}
+
+int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n, uint64_t *cost)
 {
 	struct rivulet_explain_segment seg = { 0 };
-	int rc = rvl_time_layers(s->be, l, n, &seg);
+	int rc = rvl_time_layers(be, l, n, &seg);
 
-	*cost = seg.cycles == RVL_TOO_LONG ? RVL_TOO_LONG :
-					     seg.cycles + (seg.read_bytes + seg.write_bytes) / BYTES_COST;
+	*cost = cost_in(&seg);
 	return rc;
 }
 
@@ -115,7 +122,7 @@ static int cost_behind(struct search *s, const struct rvl_chain *c, uint32_t fir
 	for (uint32_t i = 0; i < c->n; i++)
 		l[i + 1] = &copy[i];
 	rvl_chain_use(c, l + 1, ring);
-	rc = cost_of(s, l + !first, c->n + !!first, cost);
+	rc = rvl_cost_layers(s->be, l + !first, c->n + !!first, cost);
 	if (first && *cost != RVL_TOO_LONG)
 		*cost -= rvl_min(s->before[first - 1], *cost);
 	return rc;
@@ -189,7 +196,7 @@ static int try_single(struct search *s, uint32_t i)
 {
 	struct rvl_chain c = { .n = 1, .l = { *s->l[i] } };
 	uint64_t cost;
-	int rc = cost_of(s, s->l + i, 1, &s->before[i]);
+	int rc = rvl_cost_layers(s->be, s->l + i, 1, &s->before[i]);
 
 	if (!rc)
 		rc = cost_behind(s, &c, i, &cost);
@@ -280,6 +287,14 @@ static int time_step(struct rvl_backend *be, struct rvl_layer **l, uint32_t n,
 	return rc ? rc : rvl_time_layers(be, l, n, seg);
 }
 
+static void count_bytes(struct rvl_backend *be, const struct rivulet_explain_segment *with,
+			const struct rivulet_explain_segment *without)
+{
+	if (without->cycles != RVL_TOO_LONG)
+		be->cascade_bytes += (int64_t)(without->read_bytes + without->write_bytes) -
+				     (int64_t)(with->read_bytes + with->write_bytes);
+}
+
 /* Without a cascade the layers are as they were. Their weights load ahead as they were timed. */
 static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 			const struct rvl_layer *before, uint32_t taken)
@@ -295,16 +310,38 @@ static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 	}
 	if (!rc)
 		rc = time_step(be, l, step->layers, &without);
-	if (!rc && with.cycles < without.cycles) {
+	if (!rc && cost_in(&with) < cost_in(&without)) {
 		for (uint32_t i = 0; i < step->layers; i++)
 			*l[i] = plain[i];
 		be->cascades += taken;
-		if (without.cycles != RVL_TOO_LONG)
-			be->cascade_bytes +=
-				(int64_t)(without.read_bytes + without.write_bytes) -
-				(int64_t)(with.read_bytes + with.write_bytes);
+		count_bytes(be, &with, &without);
 	}
 	free(plain);
+	return rc;
+}
+
+/* Keeps values in INP if the step as a whole costs less for it; @before has room for its layers. */
+static int keep_values(struct rvl_backend *be, struct rvl_bstep *step, struct rvl_layer *before)
+{
+	struct rvl_layer **l = be->layer + step->layer0;
+	struct rivulet_explain_segment with = { 0 }, without = { 0 };
+	uint32_t kept = 0;
+	int rc = rvl_time_layers(be, l, step->layers, &without);
+
+	for (uint32_t i = 0; i < step->layers; i++)
+		before[i] = *l[i];
+	if (!rc)
+		rc = rvl_keep_values(be, l, step->layers, &kept);
+	if (rc || !kept)
+		return rc;
+	rc = time_step(be, l, step->layers, &with);
+	if (!rc && cost_in(&with) < cost_in(&without)) {
+		be->cascades += kept;
+		count_bytes(be, &with, &without);
+		return 0;
+	}
+	for (uint32_t i = 0; i < step->layers; i++)
+		*l[i] = before[i];
 	return rc;
 }
 
@@ -322,20 +359,34 @@ static int cascade_step(struct rvl_backend *be, struct rvl_bstep *step)
 	if (!rc)
 		rc = taken ? compare_step(be, step, before, taken) :
 			     rvl_prefetch_layers(be, l, step->layers);
+	if (!rc)
+		rc = keep_values(be, step, before);
 	free(before);
 	return rc;
+}
+
+static void note(struct rvl_backend *be, struct rvl_layer *l, const char *what)
+{
+	l->note = l->note ? rvl_graph_printf(be->g, "%s; %s", l->note, what) : what;
 }
 
 static void note_layers(struct rvl_backend *be)
 {
 	for (uint32_t i = 0; i < be->n_layers; i++) {
 		struct rvl_layer *l = be->layer[i];
-		const char *what = l->to	       ? "result stays in INP" :
-				   rvl_takes_blocks(l) ? "operand stays in INP, taken by blocks" :
-							 "operand stays in INP";
 
-		if (l->to || l->from)
-			l->note = l->note ? rvl_graph_printf(be->g, "%s; %s", l->note, what) : what;
+		if (l->from && l->from->kept)
+			note(be, l, "operand kept in INP");
+		if (l->b_from)
+			note(be, l, "second operand kept in INP");
+		if (rvl_continues(l))
+			note(be, l, "result stays in INP");
+		else if (rvl_takes_blocks(l))
+			note(be, l, "operand stays in INP, taken by blocks");
+		else if (rvl_continued(l))
+			note(be, l, "operand stays in INP");
+		if (l->to && l->to->kept)
+			note(be, l, "result kept in INP");
 	}
 }
 

@@ -122,10 +122,13 @@ static int64_t size_rings(const struct rivulet_board *b, struct rvl_chain *c, in
 
 static void link_rings(struct rvl_chain *c)
 {
-	for (uint32_t i = 0; i < c->n; i++) {
-		c->l[i].from = i ? &c->ring[i - 1] : NULL;
-		c->l[i].to = i + 1 < c->n ? &c->ring[i] : NULL;
-	}
+	for (uint32_t i = 0; i + 1 < c->n; i++)
+		c->l[i].to = c->l[i + 1].from = &c->ring[i];
+}
+
+static int64_t inp_words(const struct rivulet_board *b, const struct rvl_chain *c)
+{
+	return c->inp ? c->inp : rivulet_mem_words(b, RIVULET_MEM_INP);
 }
 
 static bool fits(const struct rivulet_board *b, const struct rvl_chain *c, int64_t rings)
@@ -139,7 +142,7 @@ static bool fits(const struct rivulet_board *b, const struct rvl_chain *c, int64
 			sum.mem[m] += w.mem[m];
 	}
 	for (int m = 0; m < RIVULET_MEMS; m++)
-		if (sum.mem[m] > rivulet_mem_words(b, m))
+		if (sum.mem[m] > (m == RIVULET_MEM_INP ? inp_words(b, c) : rivulet_mem_words(b, m)))
 			return false;
 	return true;
 }
@@ -243,7 +246,7 @@ static bool try_cut(const struct rivulet_board *b, const struct rvl_chain *form,
 	c.ring[c.n - 2].chunk = chunk;
 	set_heights(&c, th);
 	rings = size_rings(b, &c, lead);
-	if (!cut_layers(b, &c, th, rivulet_mem_words(b, RIVULET_MEM_INP) - rings, share))
+	if (!cut_layers(b, &c, th, inp_words(b, &c) - rings, share))
 		return false;
 	rings = size_rings(b, &c, lead);
 	if (!fits(b, &c, rings))
@@ -349,7 +352,9 @@ void rvl_chain_use(const struct rvl_chain *c, struct rvl_layer *const *l, struct
 	for (uint32_t i = 0; i < c->n; i++) {
 		ring[i] = c->ring[i];
 		*l[i] = c->l[i];
-		l[i]->from = i ? &ring[i - 1] : NULL;
-		l[i]->to = i + 1 < c->n ? &ring[i] : NULL;
+		if (i)
+			l[i]->from = &ring[i - 1];
+		if (i + 1 < c->n)
+			l[i]->to = &ring[i];
 	}
 }

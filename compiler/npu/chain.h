@@ -11,6 +11,7 @@ struct rvl_chain {
 	uint32_t n;
 	struct rvl_layer l[RVL_CHAIN];
 	struct rvl_ring ring[RVL_CHAIN]; /* ring[i] holds the result of l[i]; the last is not used */
+	int64_t inp;			 /* words of INP for all of them; 0: all words */
 	uint64_t cost;			 /* estimated cycles */
 };
 
@@ -20,7 +21,10 @@ struct rvl_chain_cuts {
 	uint32_t n, most;
 };
 
-/** Adds the cuts of the layers of @form, which is not cut, to the best of @cuts. */
+/**
+ * Adds the cuts of the layers of @form, which is not cut, to the best of @cuts. The first layer may
+ * read a kept value, and the last one may make one.
+ */
 void rvl_chain_search(const struct rivulet_board *b, const struct rvl_chain *form,
 		      struct rvl_chain_cuts *cuts);
 /**

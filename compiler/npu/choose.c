@@ -130,7 +130,7 @@ static void use(struct rvl_layer *l, const struct candidate *c)
 static void add_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct candidates *c)
 {
 	struct rvl_tiling cut[TIMED];
-	uint32_t n = rvl_cuts(b, l, cut, TIMED);
+	uint32_t n = rvl_cuts(b, l, NULL, cut, TIMED);
 
 	for (uint32_t i = 0; i < n; i++) {
 		c->c[c->n++] = (struct candidate){ .mode = l->mode, .p = l->p, .t = cut[i] };

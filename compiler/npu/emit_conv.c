@@ -257,9 +257,13 @@ static struct feed feed_ring(const struct conv *c, const struct tile *t,
 
 	f.input.row_pitch = r->width;
 	f.input.blk_pitch = rvl_ring_pitch(r);
+	f.addr = r->base + b.b0 * f.input.blk_pitch + b.x;
+	if (r->kept) {
+		f.addr += b.y * r->width;
+		return f;
+	}
 	f.input.wrap = r->rows;
 	f.input.phase = (t->n * r->image + b.y) % r->rows;
-	f.addr = r->base + b.b0 * f.input.blk_pitch + b.x;
 	return f;
 }
 
@@ -284,6 +288,52 @@ static void touch_feed(struct rvl_insn_op *op, const struct feed *f)
 		rvl_touch_blocks(op, &at, in->rows - first, f->words, f->blks, false);
 }
 
+/* Words by which weights of a block are aligned in every mode. */
+static int64_t wgt_align(const struct rivulet_board *b)
+{
+	int64_t align = b->tn;
+
+	while (align > 1 && align % 2 == 0 && align * RIVULET_WGT_WORD > b->tn)
+		align /= 2;
+	return align;
+}
+
+/*
+ * A pitch between blocks or rows of which there is one stays what it was, so that the configuration
+ * is written less often.
+ */
+static void config_out(struct rvl_stream *s, const struct rivulet_insn_conv *v,
+		       struct rivulet_insn_c_out out)
+{
+	const struct rivulet_insn_c_out *last = &s->c_out;
+	int64_t align = wgt_align(s->board);
+	struct rivulet_decoded d;
+
+	if (v->rows == 1)
+		out.row_pitch = last->row_pitch;
+	if (v->icb == 1 && last->wgt_ic_pitch % align == 0)
+		out.wgt_ic_pitch = last->wgt_ic_pitch;
+	if (v->ocb == 1) {
+		out.blk_pitch = last->blk_pitch;
+		out.inp_oc_pitch = last->inp_oc_pitch;
+		if (last->wgt_oc_pitch % align == 0)
+			out.wgt_oc_pitch = last->wgt_oc_pitch;
+	}
+	s->c_out = out;
+	d = (struct rivulet_decoded){ .c_out = out };
+	rvl_emit_cfg(s, RIVULET_FORM_c_out, &d);
+}
+
+/* Whether a tap may be outside of the rows and columns that are in INP, and is padding. */
+static bool reads_padding(const struct feed *f, const struct tile *t)
+{
+	const struct rivulet_insn_c_kernel *k = &f->kernel;
+
+	return k->org_y < 0 || k->org_x < 0 ||
+	       k->org_y + (t->ch - 1) * k->sy + (k->kh - 1) * k->dy >= f->input.rows ||
+	       k->org_x + (t->cw - 1) * k->sx + (k->kw - 1) * k->dx >= f->input.cols;
+}
+
 /* One CONV: the blocks of a run of a chunk, whose weights begin at @wgt. */
 static void run_blocks(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
 		       const struct rvl_chunk *k, const struct feed *f, int64_t wgt, int64_t acc,
@@ -292,13 +342,12 @@ static void run_blocks(struct conv *c, const struct tile *t, const struct rvl_oc
 	int64_t words = rvl_chunk_words(&c->nest, k, g->on);
 	struct rivulet_decoded kernel = { .c_kernel = f->kernel }, input = { .c_input = f->input };
 	struct rivulet_decoded pad = { .c_pad = { .value = c->e.l->in.zp } };
-	struct rivulet_decoded out = {
-		.c_out = { .row_pitch = t->cw,
-			   .blk_pitch = t->ch * t->cw,
-			   .wgt_ic_pitch = rvl_chunk_words(&c->nest, k, 1) / k->in,
-			   .wgt_oc_pitch = f->wgt_pitch,
-			   .inp_oc_pitch = g->on > 1 ? g->step * f->input.blk_pitch : 0 }
-	};
+	struct rivulet_insn_c_out out = { .row_pitch = t->cw,
+					  .blk_pitch = t->ch * t->cw,
+					  .wgt_ic_pitch = rvl_chunk_words(&c->nest, k, 1) / k->in,
+					  .wgt_oc_pitch = f->wgt_pitch,
+					  .inp_oc_pitch = g->on > 1 ? g->step * f->input.blk_pitch :
+								      0 };
 	struct rivulet_decoded d = { .conv = { .keep = keep,
 					       .inp = f->addr,
 					       .wgt = wgt,
@@ -311,8 +360,9 @@ static void run_blocks(struct conv *c, const struct tile *t, const struct rvl_oc
 
 	rvl_emit_cfg(c->e.s, RIVULET_FORM_c_kernel, &kernel);
 	rvl_emit_cfg(c->e.s, RIVULET_FORM_c_input, &input);
-	rvl_emit_cfg(c->e.s, RIVULET_FORM_c_pad, &pad);
-	rvl_emit_cfg(c->e.s, RIVULET_FORM_c_out, &out);
+	if (reads_padding(f, t))
+		rvl_emit_cfg(c->e.s, RIVULET_FORM_c_pad, &pad);
+	config_out(c->e.s, &d.conv, out);
 	rvl_mode_at(c->e.l, c->e.s->length)->emit(c->e.s, c->e.l, g, k, &d.conv);
 	op = rvl_emit(c->e.s, RIVULET_FORM_conv, RIVULET_Q_CONV, &d);
 	touch_feed(op, f);
@@ -400,9 +450,26 @@ static struct rvl_spad result_at(const struct conv *c, const struct tile *t,
 		return (struct rvl_spad){ c->out + c->e.at % rvl_max(tl->out_slots, 1) * tl->out_words, t->w,
 					  t->h * t->w };
 	blk = rvl_ring_pitch(r);
-	return (struct rvl_spad){ r->base + g->o0 * c->ratio * blk +
-					  (r->guard + (t->n * r->image + t->y) % r->rows) * r->width,
-				  r->width, blk };
+	return (struct rvl_spad){
+		r->base + g->o0 * c->ratio * blk +
+			(r->guard + (t->n * r->image + t->y) % r->rows) * r->width + t->x,
+		r->width, blk
+	};
+}
+
+/* Where the second operand of a tile is: in a slot of its own, or kept in INP. */
+static struct rvl_spad second_at(const struct conv *c, const struct tile *t,
+				 const struct rvl_ocgroup *g)
+{
+	const struct rvl_tiling *tl = &c->e.l->t;
+	const struct rvl_ring *r = c->e.l->b_from;
+	int64_t slot = tl->b_slots ? c->b + c->e.at % tl->b_slots * tl->out_words : 0;
+
+	if (!r)
+		return (struct rvl_spad){ slot, t->w, t->h * t->w };
+	return (struct rvl_spad){ r->base + g->o0 * c->ratio * rvl_ring_pitch(r) + t->y * r->width +
+					  t->x,
+				  r->width, rvl_ring_pitch(r) };
 }
 
 /* The words of bits of a tile, which all groups of output blocks fill. */
@@ -429,7 +496,7 @@ static void store_bits(const struct conv *c, const struct tile *t)
 }
 
 static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g, int64_t acc,
-		  int64_t prm, int64_t b, const struct rvl_spad *out)
+		  int64_t prm, const struct rvl_spad *b, const struct rvl_spad *out)
 {
 	struct rvl_alu_pass a = {
 		.acc = true,
@@ -437,7 +504,7 @@ static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup
 		.a_row = t->cw,
 		.a_blk = t->ch * t->cw,
 		.a_words = g->on * t->ch * t->cw - (c->e.l->e.pool ? 0 : t->ch - t->h) * t->cw,
-		.b = b,
+		.b = *b,
 		.d = *out,
 		.prm = prm,
 		.table = c->e.table,
@@ -459,14 +526,14 @@ static void drain_guard(struct conv *c, const struct tile *t, const struct rvl_o
 			int64_t acc, int64_t prm, const struct rvl_spad *out)
 {
 	const struct rvl_ring *r = c->e.l->to;
-	struct rvl_spad before = *out;
+	struct rvl_spad before = *out, none = { 0, t->w, r ? r->guard * t->w : 0 };
 	struct tile last = *t;
 
 	if (!r || !r->guard || ((t->n * r->image + t->y) % r->rows) + t->h != r->rows)
 		return;
 	last.h = r->guard;
 	before.addr += (t->h - r->rows - r->guard) * r->width;
-	drain(c, &last, g, acc + (t->h - r->guard) * t->cw, prm, 0, &before);
+	drain(c, &last, g, acc + (t->h - r->guard) * t->cw, prm, &none, &before);
 }
 
 /* Operand B; blocks past its last channel get its last block, for the ALU reads whole ACC words. */
@@ -503,19 +570,17 @@ static void unit_of(const struct conv *c, uint64_t at, uint64_t *tile, int64_t *
 static void finish_tile(struct conv *c, const struct tile *t, int64_t gi, int64_t acc, int64_t prm)
 {
 	const struct rvl_layer *l = c->e.l;
-	const struct rvl_tiling *tl = &l->t;
 	const struct rvl_ocgroup *g = &c->group[gi];
-	int64_t b = tl->b_slots ? c->b + c->e.at % tl->b_slots * tl->out_words : 0;
 	int64_t blocks = rvl_div_up(l->p.m, c->e.s->board->tn);
-	struct rvl_spad out = result_at(c, t, g);
+	struct rvl_spad out = result_at(c, t, g), b = second_at(c, t, g);
 	struct rvl_box box = {
 		.n = t->n, .b0 = g->o0 * c->ratio, .y = t->y, .h = t->h, .x = t->x, .w = t->w
 	};
 
 	box.bn = rvl_min(g->on * c->ratio, blocks - box.b0);
-	if (l->has_b)
-		load_second(c, &box, b, g->on * c->ratio);
-	drain(c, t, g, acc, prm, b, &out);
+	if (rvl_loads_b(l))
+		load_second(c, &box, b.addr, g->on * c->ratio);
+	drain(c, t, g, acc, prm, &b, &out);
 	drain_guard(c, t, g, acc, prm, &out);
 	if (!l->to && !l->e.only)
 		rvl_emit_store(c->e.s, &l->out, &box, out.addr, out.row, out.blk);

@@ -66,14 +66,14 @@ static void store_bits(const struct plain *p, const struct rvl_box *r)
 }
 
 static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box *src,
-		 const struct rvl_spad *in, int64_t b, int64_t out)
+		 const struct rvl_spad *in, int64_t b, const struct rvl_spad *out)
 {
 	struct rvl_alu_pass a = {
 		.a = in->addr,
 		.a_row = in->row,
 		.a_blk = in->blk,
-		.b = b,
-		.d = { out, r->w, r->h * r->w },
+		.b = { b, r->w, r->h * r->w },
+		.d = *out,
 		.table = p->e.table,
 		.rows = r->h,
 		.cols = r->w,
@@ -86,6 +86,19 @@ static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box 
 	};
 
 	rvl_epilogue_run(p->e.s, p->e.l, &a);
+}
+
+/* Where the results of a tile go: a slot of their own, or the place of a kept value. */
+static struct rvl_spad result_at(const struct plain *p, const struct rvl_box *r)
+{
+	const struct rvl_tiling *t = &p->e.l->t;
+	const struct rvl_ring *to = p->e.l->to;
+	int64_t slot = t->out_slots ? p->out + p->e.at % t->out_slots * t->out_words : 0;
+
+	if (!to)
+		return (struct rvl_spad){ slot, r->w, r->h * r->w };
+	return (struct rvl_spad){ to->base + r->b0 * rvl_ring_pitch(to) + r->y * to->width + r->x,
+				  to->width, rvl_ring_pitch(to) };
 }
 
 /* The tile number @at: images, rows, columns, blocks. */
@@ -218,21 +231,20 @@ static void next(struct rvl_emission *e)
 	struct plain *p = (struct plain *)e;
 	const struct rvl_layer *l = e->l;
 	const struct rvl_tiling *t = &l->t;
-	int64_t out = t->out_slots ? p->out + e->at % t->out_slots * t->out_words : 0;
 	int64_t b = t->b_slots ? p->b + e->at % t->b_slots * t->out_words : 0;
 	struct rvl_box r = tile_at(p, e->at), src = source_box(l, &r);
-	struct rvl_spad in = take_source(p, &src);
+	struct rvl_spad in = take_source(p, &src), out = result_at(p, &r);
 
 	if (l->spread)
 		rvl_emit_spread(e->s, &l->b, &r, b);
 	else if (l->has_b)
 		rvl_emit_load(e->s, &l->b, &r, b);
 	if (l->e.stages)
-		pass(p, &r, &src, &in, b, out);
+		pass(p, &r, &src, &in, b, &out);
 	else
-		out = in.addr;
-	if (!l->e.only)
-		rvl_emit_store(e->s, &l->out, &r, out, r.w, r.h * r.w);
+		out = in;
+	if (!l->e.only && !l->to)
+		rvl_emit_store(e->s, &l->out, &r, out.addr, out.row, out.blk);
 	if (l->has_bits)
 		store_bits(p, &r);
 }

@@ -6,11 +6,6 @@
 
 #define TABLE_WORDS (256 / RIVULET_WGT_WORD)
 
-static int64_t result_words(const struct rvl_alu_pass *p)
-{
-	return p->out_blks * p->rows * p->cols;
-}
-
 static uint32_t bits_of(float v)
 {
 	uint32_t bits;
@@ -188,7 +183,7 @@ static void apply_second(struct rvl_stream *s, const struct rvl_layer *l,
 			 const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu)
 {
 	(void)s;
-	alu->b = p->b;
+	alu->b = p->b.addr;
 	alu->bin = l->e.bin;
 }
 
@@ -196,7 +191,7 @@ static void touch_second(struct rvl_insn_op *op, const struct rvl_layer *l,
 			 const struct rvl_alu_pass *p)
 {
 	(void)l;
-	rvl_touch_spad(op, RVL_AT_INP, p->b, result_words(p), false);
+	rvl_touch_blocks(op, &p->b, p->rows, p->cols, p->out_blks, false);
 }
 
 const struct rvl_stage rvl_stage_second = { .name = "second operand",
@@ -228,7 +223,7 @@ static void apply_real(struct rvl_stream *s, const struct rvl_layer *l,
 	alu->real = 1;
 	alu->prm = l->e.only ? 0 : p->prm;
 	alu->bin = l->has_b ? RIVULET_BIN_ADD : RIVULET_BIN_NONE;
-	alu->b = l->has_b ? p->b : 0;
+	alu->b = l->has_b ? p->b.addr : 0;
 }
 
 static void touch_real(struct rvl_insn_op *op, const struct rvl_layer *l,
@@ -375,14 +370,40 @@ void rvl_epilogue_config(struct rvl_stream *s, const struct rvl_layer *l, int64_
 	}
 }
 
+/*
+ * Where the ALU reads and writes. A pitch between blocks or rows of which there is one, and those
+ * of a second operand that is not there, stay what they were, so that they are written less often.
+ */
+static void config_places(struct rvl_stream *s, const struct rvl_layer *l,
+			  const struct rvl_alu_pass *p)
+{
+	struct rivulet_insn_a_src src = {
+		.a_row = p->a_row, .a_blk = p->a_blk, .b_row = p->b.row, .b_blk = p->b.blk
+	};
+	struct rivulet_insn_a_dst dst = { .row = p->d.row, .blk = p->d.blk };
+	struct rivulet_decoded d;
+
+	if (p->blks == 1)
+		src.a_blk = s->a_src.a_blk;
+	if (!l->has_b || p->rows == 1)
+		src.b_row = s->a_src.b_row;
+	if (!l->has_b || p->out_blks == 1)
+		src.b_blk = s->a_src.b_blk;
+	if (p->rows == 1)
+		dst.row = s->a_dst.row;
+	if (p->out_blks == 1)
+		dst.blk = s->a_dst.blk;
+	s->a_src = src;
+	s->a_dst = dst;
+	d = (struct rivulet_decoded){ .a_src = src };
+	rvl_emit_cfg(s, RIVULET_FORM_a_src, &d);
+	d = (struct rivulet_decoded){ .a_dst = dst };
+	rvl_emit_cfg(s, RIVULET_FORM_a_dst, &d);
+}
+
 void rvl_epilogue_run(struct rvl_stream *s, const struct rvl_layer *l,
 		      const struct rvl_alu_pass *p)
 {
-	struct rivulet_decoded src = { .a_src = { .a_row = p->a_row,
-						  .a_blk = p->a_blk,
-						  .b_row = p->cols,
-						  .b_blk = p->rows * p->cols } };
-	struct rivulet_decoded dst = { .a_dst = { .row = p->d.row, .blk = p->d.blk } };
 	struct rivulet_decoded d = { .alu = { .src = p->acc,
 					      .a = p->a,
 					      .d = p->d.addr,
@@ -392,8 +413,7 @@ void rvl_epilogue_run(struct rvl_stream *s, const struct rvl_layer *l,
 	struct rivulet_decoded ext;
 	struct rvl_insn_op *op;
 
-	rvl_emit_cfg(s, RIVULET_FORM_a_src, &src);
-	rvl_emit_cfg(s, RIVULET_FORM_a_dst, &dst);
+	config_places(s, l, p);
 	use_ext(s, l, p, &ext);
 	for (uint32_t i = 0; i < l->e.stages; i++)
 		l->e.stage[i]->apply(s, l, p, &d.alu);

@@ -10,7 +10,7 @@
 struct rvl_alu_pass {
 	bool acc; /* A is in ACC, else in INP */
 	int64_t a, a_row, a_blk, a_words;
-	int64_t b; /* second operand, packed rows of the result's size */
+	struct rvl_spad b; /* second operand */
 	struct rvl_spad d; /* result */
 	int64_t prm, table; /* WGT words */
 	int64_t rows, cols;

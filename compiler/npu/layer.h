@@ -259,7 +259,8 @@ struct rvl_ring {
 	 * the ring holds the whole value. 0: the reader takes rows.
 	 */
 	int64_t chunk;
-	int64_t base; /* INP word, set by the segment planner */
+	bool kept;    /* a whole value that other cascades or layers read: keep.c */
+	int64_t base; /* INP word, set by the segment planner; of a kept value by keep.c */
 };
 
 /* Words between the blocks of a ring. */
@@ -291,11 +292,32 @@ struct rvl_layer {
 	const struct rvl_mode *mode; /* NULL: no product */
 	struct rvl_product p;
 	struct rvl_epilogue e;
-	struct rvl_ring *from, *to; /* where the operand or the result stays in INP, else NULL */
+	/* Where the operand, the second operand or the result stays in INP, else NULL. */
+	struct rvl_ring *from, *b_from, *to;
+	int64_t inp[2]; /* first layer of a cascade: INP words of the buffers, [first, past); 0, 0:
+			   all */
 	struct rvl_tiling t;
 	uint32_t ahead; /* tiles of the layer before that are emitted behind the first weights */
 	bool too_long; /* a cut was refused for the length of its command stream */
 };
+
+/** Whether the next layer takes turns with @l, whose result it reads in a ring. */
+static inline bool rvl_continues(const struct rvl_layer *l)
+{
+	return l->to && !l->to->kept;
+}
+
+/** Whether @l takes turns with the layer before, whose result it reads in a ring. */
+static inline bool rvl_continued(const struct rvl_layer *l)
+{
+	return l->from && !l->from->kept;
+}
+
+/** Whether the second operand is loaded. */
+static inline bool rvl_loads_b(const struct rvl_layer *l)
+{
+	return l->has_b && !l->b_from;
+}
 
 /* Input blocks that a run of output blocks reads (grouped convolutions read only a part). */
 struct rvl_ocgroup {
@@ -421,10 +443,6 @@ bool rvl_backend_reads_nhwc(const struct rvl_node *n, void *board);
 /** Chooses l->t for the least estimated time; false when no cut fits the scratchpads and fields. */
 bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l);
 
-/** The best @n cuts of a layer with a product by the estimate, the best first; returns how many. */
-uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct rvl_tiling *cut,
-		  uint32_t n);
-
 /*
  * Words of the scratchpads that a layer may use, the most result rows of a tile, and the most
  * output blocks of a group; 0: any.
@@ -432,6 +450,23 @@ uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct rvl
 struct rvl_room {
 	int64_t inp, wgt, acc, th, og;
 };
+
+/**
+ * The best @n cuts of a layer with a product by the estimate, the best first; returns how many.
+ * @room NULL: the scratchpads are its own.
+ */
+uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, const struct rvl_room *room,
+		  struct rvl_tiling *cut, uint32_t n);
+
+/** INP blocks of an image, and those that a convolution writes of it: whole words of ACC. */
+static inline int64_t rvl_blocks(const struct rivulet_board *b, const struct rvl_view *v)
+{
+	return rvl_div_up(v->c, b->tn);
+}
+static inline int64_t rvl_blocks_made(const struct rivulet_board *b, const struct rvl_view *v)
+{
+	return rvl_div_up(v->c, b->tm) * (b->tm / b->tn);
+}
 
 /**
  * The same for a layer that shares the scratchpads with another layer. If an operand or the result

@@ -164,24 +164,37 @@ static struct rvl_layer bare_layer(struct rvl_memo *m, const struct rvl_layer *l
 		c.p.own = NULL;
 	memset(c.e.lut, 0, sizeof(c.e.lut));
 	c.e.ext = NULL;
-	c.from = c.to = NULL;
+	c.from = c.b_from = c.to = NULL;
 	c.t.cost = 0;
 	if (number)
 		number_values(m, &c);
 	return c;
 }
 
+/* The segment planner sets the place of a ring, but not that of a kept value. */
+static int add_ring(struct rvl_memo *m, const struct rvl_ring *r)
+{
+	struct rvl_ring ring;
+
+	memset(&ring, 0, sizeof(ring));
+	if (r)
+		memcpy(&ring, r, sizeof(ring));
+	if (!ring.kept)
+		ring.base = 0;
+	return add(m, &ring, sizeof(ring));
+}
+
 static int add_layer(struct rvl_memo *m, const struct rvl_layer *l, bool number)
 {
 	struct rvl_layer c = bare_layer(m, l, number);
-	struct rvl_ring ring = { 0 };
 	int rc = add(m, &c, sizeof(c));
 
-	if (l->to)
-		ring = *l->to;
-	ring.base = 0; /* set by the segment planner */
 	if (!rc)
-		rc = add(m, &ring, sizeof(ring));
+		rc = add_ring(m, l->to);
+	if (!rc)
+		rc = add_ring(m, rvl_continued(l) ? NULL : l->from);
+	if (!rc)
+		rc = add_ring(m, l->b_from);
 	if (!rc && l->p.own && l->mode && l->mode->own_size)
 		rc = add(m, l->p.own, l->mode->own_size);
 	return rc;

@@ -71,7 +71,7 @@ static int compare_step(struct rvl_backend *be, struct rvl_layer **l, uint32_t n
 
 static uint32_t end_of_group(struct rvl_layer *const *l, uint32_t at, uint32_t n)
 {
-	while (at + 1 < n && l[at]->to)
+	while (at + 1 < n && rvl_continues(l[at]))
 		at++;
 	return at + 1;
 }

@@ -11,9 +11,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Buffers are taken in a circle; what a layer takes at once is disjoint. */
+/* Buffers are taken in a circle from @first to @size; what a layer takes at once is disjoint. */
 struct pads {
-	int64_t size, next;
+	int64_t first, size, next;
 };
 
 /* Layers that take turns. */
@@ -32,7 +32,9 @@ struct segment {
 
 static int64_t next_at(const struct pads *p, int64_t words)
 {
-	return p->next + words <= p->size ? p->next : 0;
+	int64_t at = rvl_max(p->next, p->first);
+
+	return at + words <= p->size ? at : p->first;
 }
 
 static int64_t take(struct segment *g, int mem, int64_t words)
@@ -40,10 +42,10 @@ static int64_t take(struct segment *g, int mem, int64_t words)
 	struct pads *p = &g->pad[mem];
 	int64_t at = next_at(p, words);
 
-	if (words > p->size && !g->s->rc)
+	if (at + words > p->size && !g->s->rc)
 		g->s->rc = rvl_fail(g->s->err, -EINVAL,
 				    "internal: layer %u needs %lld words of a scratchpad of %lld",
-				    g->s->layer, (long long)words, (long long)p->size);
+				    g->s->layer, (long long)words, (long long)(p->size - p->first));
 	p->next = at + words;
 	return at;
 }
@@ -53,7 +55,7 @@ static uint32_t group_length(struct rvl_layer *const *l, uint32_t left)
 {
 	uint32_t n = 1;
 
-	while (n < left && l[n - 1]->to)
+	while (n < left && rvl_continues(l[n - 1]))
 		n++;
 	return n;
 }
@@ -70,9 +72,19 @@ static struct group group_at(struct rvl_layer *const *l, uint32_t left, uint32_t
 
 		for (int m = 0; m < RIVULET_MEMS; m++)
 			g.size.mem[m] += w.mem[m];
-		g.size.mem[RIVULET_MEM_INP] += l[i]->to ? rvl_ring_words(l[i]->to) : 0;
+		g.size.mem[RIVULET_MEM_INP] += rvl_continues(l[i]) ? rvl_ring_words(l[i]->to) : 0;
 	}
 	return g;
+}
+
+/* Values that are kept in INP beside the group lie at its ends. */
+static void leave_kept(struct segment *s, const struct group *g)
+{
+	const int64_t *inp = g->l[0]->inp;
+
+	s->pad[RIVULET_MEM_INP].first = inp[0];
+	s->pad[RIVULET_MEM_INP].size = inp[1] ? inp[1] :
+						rivulet_mem_words(s->s->board, RIVULET_MEM_INP);
 }
 
 /* Buffers of all layers of the group and of their rings. */
@@ -86,6 +98,7 @@ static void open_group(struct segment *s, struct group *g)
 		return;
 	}
 	s->s->layer = g->first;
+	leave_kept(s, g);
 	for (int m = 0; m < RIVULET_MEMS; m++)
 		g->at.mem[m] = take(s, m, g->size.mem[m]);
 	/* Sums that stay while layers take turns are behind the slots of the second half. */
@@ -99,7 +112,7 @@ static void open_group(struct segment *s, struct group *g)
 		g->e[i] = rvl_emission_open(s->s, g->l[i], g->first + i, &at);
 		for (int m = 0; m < RIVULET_MEMS; m++)
 			at.mem[m] += w.mem[m];
-		if (!g->l[i]->to)
+		if (!rvl_continues(g->l[i]))
 			continue;
 		g->l[i]->to->base = at.mem[RIVULET_MEM_INP];
 		at.mem[RIVULET_MEM_INP] += rvl_ring_words(g->l[i]->to);

@@ -384,7 +384,7 @@ static void sum_layers(struct rvl_backend *be, struct rvl_bstep *s)
 			use_slots(s, &l->in, false);
 		if (!l->to)
 			use_slots(s, &l->out, true);
-		if (l->has_b)
+		if (rvl_loads_b(l))
 			use_slots(s, &l->b, false);
 		if (l->has_bits)
 			use_slots(s, &l->bits, true);

@@ -50,6 +50,9 @@ struct rvl_stream {
 	uint32_t layer;
 	struct rivulet_insn shadow[4][RIVULET_CFG_COUNT];
 	bool shadowed[4][RIVULET_CFG_COUNT];
+	struct rivulet_insn_c_out c_out; /* the last of each that was configured */
+	struct rivulet_insn_a_src a_src;
+	struct rivulet_insn_a_dst a_dst;
 	const struct rvl_layer *configured; /* whose epilogue the ALU is configured for */
 	uint32_t preloads;	 /* layers whose first weights were loaded before the last tiles of another */
 	uint64_t acc_turn;	 /* accumulator tiles so far */

@@ -37,7 +37,7 @@ struct budget {
 	int64_t oh, ow;	       /* result on drain */
 	int64_t th;	       /* most rows of a tile */
 	int64_t most_og;       /* output blocks of a group */
-	bool rows;	       /* tiles are whole rows, and the outer loop */
+	bool rows;	       /* of a cascade: tiles are whole rows, and the outer loop */
 };
 
 /* ---- geometry shared with the emitter ---- */
@@ -336,7 +336,8 @@ static int64_t result_cycles(const struct budget *u, int64_t rows, int64_t cols)
 	int64_t sum = 0;
 
 	if (!l->e.only)
-		sum = move_cycles(u->b, &l->out, rows, cols, u->ocb * u->ratio) * (!l->to + l->has_b);
+		sum = move_cycles(u->b, &l->out, rows, cols, u->ocb * u->ratio) *
+		      (!l->to + rvl_loads_b(l));
 	if (l->has_bits)
 		sum += move_cycles(u->b, &l->bits, rows, rvl_div_up(cols, l->bits.pixels),
 				   rvl_div_up(l->bits.v.c, u->b->tn));
@@ -532,7 +533,7 @@ static void set_slots(const struct budget *u, struct rvl_tiling *t, int64_t grou
 		t->prm_slots = groups;
 	t->acc_slots = copies;
 	t->out_slots = l->to || l->e.only ? 0 : copies;
-	t->b_slots = l->has_b ? copies : 0;
+	t->b_slots = rvl_loads_b(l) ? copies : 0;
 	t->bit_slots = l->has_bits ? copies : 0;
 }
 
@@ -687,7 +688,8 @@ static struct rvl_busy busy_of_plain(const struct rivulet_board *b, const struct
 	struct rvl_busy e = { 0 };
 
 	e.alu = l->out.v.n * (l->out.v.h * l->out.v.w * blocks * result + tiles * RIVULET_ALU_FILL);
-	e.port = l->out.v.n * move_cycles(b, &l->out, l->out.v.h, l->out.v.w, blocks);
+	if (!l->to)
+		e.port = l->out.v.n * move_cycles(b, &l->out, l->out.v.h, l->out.v.w, blocks);
 	if (!l->from)
 		e.port += l->in.v.n * move_cycles(b, &l->in, l->in.v.h, l->in.v.w,
 						  rvl_div_up(l->in.v.c, b->tn));
@@ -736,7 +738,7 @@ static void run_search(const struct rivulet_board *b, struct rvl_layer *l,
 	s->u.acc = room->acc;
 	s->u.th = room->th;
 	s->u.most_og = room->og ? rvl_min(room->og, s->u.ocb) : s->u.ocb;
-	s->u.rows = l->from || l->to;
+	s->u.rows = rvl_continued(l) || rvl_continues(l);
 	s->bound = lower_bound(&s->u);
 	search_conv(s);
 }
@@ -784,7 +786,7 @@ static bool tile_by_blocks(const struct rivulet_board *b, struct rvl_layer *l,
 				.prm_slots = 1,
 				.acc_slots = 1,
 				.out_slots = !l->to,
-				.b_slots = l->has_b };
+				.b_slots = rvl_loads_b(l) };
 	int64_t chunks = rvl_div_up(u.icb, t.ig) * l->p.terms, left;
 
 	u.inp = room->inp;
@@ -804,13 +806,13 @@ static struct rvl_room whole_room(const struct rivulet_board *b)
 				  rivulet_mem_words(b, RIVULET_MEM_ACC), MAX_COUNT, 0 };
 }
 
-uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct rvl_tiling *cut,
-		  uint32_t n)
+uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, const struct rvl_room *room,
+		  struct rvl_tiling *cut, uint32_t n)
 {
 	struct search s = { .cut = cut, .most_cuts = n };
 	struct rvl_room all = whole_room(b);
 
-	run_search(b, l, &all, &s);
+	run_search(b, l, room ? room : &all, &s);
 	return s.cuts;
 }
 
@@ -841,9 +843,9 @@ static bool plain_fits(const struct budget *u, struct rvl_tiling *t)
 		       t->bit_slots * t->bit_words <= u->inp;
 }
 
-static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
+static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l, int64_t inp)
 {
-	struct budget u = { .b = b, .l = l, .inp = b->inp_bytes / b->tn };
+	struct budget u = { .b = b, .l = l, .inp = inp };
 	const struct rvl_view *v = rvl_plain_view(l);
 	int64_t blocks = rvl_div_up(l->rep.phases ? l->out.v.c : l->in.v.c, b->tn);
 	int64_t most = l->spread ? MAX_SPREAD : MAX_COUNT;
@@ -855,7 +857,7 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l)
 		return false;
 	for (int copies = 2; copies >= 1; copies--) {
 		t = (struct rvl_tiling){ .in_slots = copies,
-					 .out_slots = l->e.only ? 0 : copies,
+					 .out_slots = l->e.only || l->to ? 0 : copies,
 					 .bit_slots = l->has_bits ? copies : 0,
 					 .b_slots = l->has_b ? copies : 0 };
 		for (w = rvl_min(v->w, most) / rx; w >= 1; w /= 2) {
@@ -885,11 +887,15 @@ static bool tile_plain_rows(const struct rivulet_board *b, struct rvl_layer *l,
 			    const struct rvl_room *room)
 {
 	int64_t blocks = rvl_div_up(l->out.v.c, b->tn), cols = l->out.v.w;
-	int64_t row = 2 * (cols * blocks + bit_words(b, l, 1, cols));
-	struct rvl_tiling t = { .tw = cols, .og = blocks, .out_slots = 2,
+	int64_t row = 2 * ((l->to ? 0 : cols * blocks) + bit_words(b, l, 1, cols));
+	struct rvl_tiling t = { .tw = cols,
+				.og = blocks,
+				.out_slots = l->to ? 0 : 2,
 				.bit_slots = l->has_bits ? 2 : 0 };
 
-	t.th = rvl_min(rvl_min(room->th, l->out.v.h), room->inp / row);
+	t.th = rvl_min(room->th, l->out.v.h);
+	if (row)
+		t.th = rvl_min(t.th, room->inp / row);
 	if (t.th < 1 || blocks > MAX_OCB || l->in.v.w > MAX_COUNT || l->in.v.h > MAX_COUNT ||
 	    rvl_epilogue_words(l) > room->wgt)
 		return false;
@@ -903,7 +909,7 @@ bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l)
 {
 	struct rvl_room all = whole_room(b);
 
-	return l->mode ? tile_conv(b, l, &all) : tile_plain(b, l);
+	return l->mode ? tile_conv(b, l, &all) : tile_plain(b, l, all.inp);
 }
 
 bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
@@ -911,5 +917,7 @@ bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
 {
 	if (rvl_takes_blocks(l))
 		return tile_by_blocks(b, l, room);
-	return l->mode ? tile_conv(b, l, room) : tile_plain_rows(b, l, room);
+	if (l->mode)
+		return tile_conv(b, l, room);
+	return l->from ? tile_plain_rows(b, l, room) : tile_plain(b, l, room->inp);
 }

@@ -65,6 +65,21 @@ struct rvl_turns *rvl_turns_new(struct rvl_emission *const *e, uint32_t n)
 	return t;
 }
 
+/*
+ * Whether the next tile of the last member replaces only rows of a kept value that the first member
+ * has read; the sum may take the place of its second operand.
+ */
+static bool replaces_read(const struct rvl_turns *t, const struct rvl_emission *e)
+{
+	const struct rvl_emission *first = t->m[0].e;
+	int64_t rows[2];
+
+	if (first->l->from->base != e->l->to->base || first->at == first->count)
+		return true;
+	first->reads(first, rows);
+	return e->made(e) + e->l->t.th <= rows[0];
+}
+
 static bool has_room(const struct rvl_turns *t, uint32_t i)
 {
 	const struct rvl_emission *e = t->m[i].e, *reader;
@@ -73,6 +88,8 @@ static bool has_room(const struct rvl_turns *t, uint32_t i)
 
 	if (!r || r->chunk)
 		return true;
+	if (r->kept)
+		return !t->m[0].e->l->from || replaces_read(t, e);
 	reader = t->m[i + 1].e;
 	if (reader->at == reader->count)
 		return true;

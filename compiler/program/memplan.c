@@ -116,9 +116,9 @@ static int collect_stores(struct plan *p)
 static void cascade_of(const struct rvl_backend *be, const struct rvl_bstep *s, uint32_t *first,
 		       uint32_t *last)
 {
-	while (be->layer[s->layer0 + *first]->from)
+	while (rvl_continued(be->layer[s->layer0 + *first]))
 		--*first;
-	while (be->layer[s->layer0 + *last]->to)
+	while (rvl_continues(be->layer[s->layer0 + *last]))
 		++*last;
 }
 

@@ -78,7 +78,8 @@ static const struct placed places[] = {
 	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: its result is not "
 	  "quantised" },
 	{ S "in x u8 4; out y; DequantizeLinear x h z -> a; Add a a -> b; Softmax b -> y",
-	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: 'Softmax_2' reads its "
+	  "DequantizeLinear cpu: float out: the NPU gives bytes; Add cpu: float: 'Softmax_2' reads "
+	  "its "
 	  "result, which is not "
 	  "quantised; "
 	  "Softmax cpu: the NPU has no such arithmetic" },
@@ -221,7 +222,8 @@ static const struct placed places[] = {
 	/* Operators that are fused into the drain of a convolution. */
 	{ CONV "c; MaxPool c -> y kernel_shape=[2,2] strides=[2,2]", "QConv npu (MaxPool_1)" },
 	{ CONV "c; MaxPool c -> y kernel_shape=[3,2] strides=[3,2]", "QConv npu (MaxPool_1)" },
-	{ CONV "c; MaxPool c -> y kernel_shape=[2,2] strides=[1,2]", "QConv npu; MaxPool npu" },
+	{ CONV "c; MaxPool c -> y kernel_shape=[2,2] strides=[1,2]",
+	  "QConv npu: result kept in INP; MaxPool npu: operand kept in INP" },
 	{ CONV "c; MaxPool c -> y kernel_shape=[2,2] strides=[2,1]",
 	  "QConv npu: result stays in INP; MaxPool npu: operand stays in INP" },
 	{ CONV "c; MaxPool c -> y kernel_shape=[6,5]", "QConv npu (MaxPool_1)" },
@@ -238,7 +240,7 @@ static const struct placed places[] = {
 	{ CONV "c; QLinearAdd" ADD "c h z c h z h z -> y", "QConv npu (QLinearAdd_1)" },
 	{ CONV "c; in v u8 1,4,6,5; QLinearAdd" ADD
 	       "c h z v t z h z -> d; MaxPool d -> y kernel_shape=[2,2] strides=[2,2]",
-	  "QConv npu (QLinearAdd_1); MaxPool npu" },
+	  "QConv npu: result kept in INP (QLinearAdd_1); MaxPool npu: operand kept in INP" },
 	/*
 	 * A large kernel over few channels wastes the array, so that the patches are gathered into
 	 * channels.

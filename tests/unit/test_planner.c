@@ -354,13 +354,19 @@ static struct rvl_tensor *global(struct qg *q, struct rvl_tensor *x, bool mean)
 	return y;
 }
 
-static uint32_t taken_by_blocks(const struct rivulet_explain *e)
+/* Layers of which `explain` says @what. */
+static uint32_t noted(const struct rivulet_explain *e, const char *what)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < e->n_rows; i++)
-		n += e->rows[i].reason && strstr(e->rows[i].reason, "taken by blocks");
+		n += e->rows[i].reason && strstr(e->rows[i].reason, what);
 	return n;
+}
+
+static uint32_t taken_by_blocks(const struct rivulet_explain *e)
+{
+	return noted(e, "taken by blocks");
 }
 
 /*
@@ -434,6 +440,96 @@ START_TEST(sums_of_blocks_are_exact)
 }
 END_TEST
 
+/*
+ * Blocks that add their operand: the value between two of them stays in INP, and each sum takes the
+ * place of its second operand. Only the first value is loaded, and only the last one is stored.
+ */
+START_TEST(sums_stay_in_place)
+{
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	struct rvl_tensor *x;
+	char err[256];
+	struct qg q;
+
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-256", err, sizeof(err)), "%s", err);
+	qg_open(&q, 12);
+	x = conv(&q, input(&q, (struct rvl_shape){ 4, { 1, 64, 14, 14 } }), 64, 1, 1, 1);
+	for (int i = 0; i < 3; i++)
+		x = inverted(&q, x, 6, 64, 1);
+	qg_output(&q, conv(&q, x, 32, 1, 1, 1));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	ck_assert_uint_eq(noted(&e, "second operand kept in INP"), 3);
+	ck_assert_uint_eq(noted(&e, "result kept in INP"), 4);
+	for (uint32_t i = 0; i + 1 < e.n_rows; i++)
+		ck_assert_msg(!e.rows[i].write_bytes, "layer %u stores %" PRIu64 " bytes", i,
+			      e.rows[i].write_bytes);
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
+/* A network of sums, strides and pools, whose values have several readers. */
+static void make_branches(struct qg *q, uint64_t seed)
+{
+	struct rvl_tensor *x, *y;
+	int64_t c, side;
+
+	qg_open(q, seed);
+	c = qg_range(q, 8, 70);
+	side = qg_range(q, 5, 16);
+	x = input(q, (struct rvl_shape){ 4, { 1, c, side, side + qg_range(q, 0, 3) } });
+	x = qg_range(q, 0, 3) ? conv(q, x, c, 1, 1, 1) : qg_max_pool(q, NULL, x, 3, 1, 1);
+	for (int i = 0; i < 5; i++) {
+		switch (qg_range(q, 0, 4)) {
+		case 0: /* both operands are made here */
+			y = conv(q, x, c, 3, 1, 1);
+			x = add(q, y, conv(q, x, c, 1, 1, 1));
+			break;
+		case 1:
+			x = inverted(q, x, qg_range(q, 1, 4), c, 1);
+			break;
+		case 2:
+			x = add(q, conv(q, conv(q, x, c, 3, 1, 1), c, 3, 1, 1), x);
+			break;
+		case 3:
+			x = qg_max_pool(q, NULL, x, 3, qg_range(q, 1, 2), 1);
+			break;
+		default:
+			c = qg_range(q, 8, 70);
+			x = conv(q, x, c, 3, qg_range(q, 1, 2), 1);
+		}
+	}
+	qg_output(q, conv(q, x, 20, 1, 1, 1));
+}
+
+START_TEST(kept_values_are_exact)
+{
+	static const char *const boards[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256" };
+	int64_t most = random_cases(8);
+	uint32_t kept = 0, second = 0;
+	char err[256];
+
+	ck_assert_msg(!rivulet_board_load(&board, boards[_i], err, sizeof(err)), "%s", err);
+	for (int64_t i = 0; i < most; i++) {
+		struct rivulet_explain e;
+		struct io io = { 0 };
+		struct qg q;
+
+		make_branches(&q, 5000 + 100 * _i + i);
+		interpret(&q, &io);
+		run(&q, NULL, &io, &e);
+		kept += noted(&e, "result kept");
+		second += noted(&e, "second operand kept");
+		rivulet_explain_free(&e);
+		finish_test(&q, &io);
+	}
+	ck_assert_uint_ge(kept, most / 2);
+	ck_assert_uint_ge(second, most / 4);
+}
+END_TEST
+
 static uint64_t model_cycles(const char *name, const char *on,
 			     const struct rivulet_compile_options *opt)
 {
@@ -497,6 +593,8 @@ int main(void)
 	tcase_add_test(t, pool_reads_the_ring);
 	tcase_add_loop_test(t, classifier_takes_blocks, 0, 3);
 	tcase_add_loop_test(t, sums_of_blocks_are_exact, 0, 3);
+	tcase_add_test(t, sums_stay_in_place);
+	tcase_add_loop_test(t, kept_values_are_exact, 0, 3);
 	tcase_add_loop_test(t, choices_never_cost, 0, 3);
 	return run_suite(s);
 }

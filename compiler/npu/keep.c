@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Values kept in INP: a value that several layers read lies there as a whole, from the layer that
+ * makes it to the last one that reads it, so that neither STORE nor LOAD moves it. Between them the
+ * buffers of all layers take the rest of INP. At most two values are kept at a time, one at each
+ * end of INP; a sum may take the place of its second operand.
+ *
+ * Values are tried in the order in which they are made. Cascades stay as they are divided, but are
+ * cut again for the words that are left. A value is kept where the layers around it take less time
+ * by the timeline, a number of bytes counting as a cycle.
+ */
+#include "npu/backend.h"
+#include "npu/chain.h"
+#include "npu/epilogue.h"
+#include "rivulet_footprint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CUTS 3 /* of a group whose timelines are compared: the best by the estimate */
+
+/* Layers that take turns, or one layer, and the words of INP that its buffers may take. */
+struct group {
+	uint32_t first, n;
+	int64_t lo, hi;
+};
+
+/* A value that is kept: the layer that makes it, and the groups from that layer's to the last
+ * reader's. */
+struct kept {
+	struct rvl_ring *ring;
+	uint32_t maker, from, last;
+};
+
+struct keeper {
+	struct rvl_backend *be;
+	struct rvl_layer **l;
+	uint32_t n, groups, values;
+	struct group *group;
+	struct kept *value;
+	struct rvl_ring *ring; /* of each layer whose result stays inside its cascade */
+	/* while a value is tried: the layers, their rings and the groups as they were */
+	struct rvl_layer *layer;
+	struct rvl_ring *rings;
+	struct group *before;
+};
+
+static uint32_t past(const struct group *g)
+{
+	return g->first + g->n;
+}
+
+static uint32_t group_of(const struct keeper *k, uint32_t layer)
+{
+	uint32_t g = 0;
+
+	while (past(&k->group[g]) <= layer)
+		g++;
+	return g;
+}
+
+/* ---- which values ---- */
+
+static bool made_whole(const struct keeper *k, const struct rvl_layer *l)
+{
+	const struct rvl_store *s = l->out.s;
+
+	if (!l->mode && (!l->e.stages || rvl_blocks(k->be->board, &l->out.v) !=
+						 rvl_blocks_made(k->be->board, &l->out.v)))
+		return false;
+	return !l->to && !l->has_bits && !l->in.flat && !l->out.pixels && !l->e.real &&
+	       l->out.v.n == 1 && s->blocked && s->place == RIVULET_PLACE_ARENA && !s->base &&
+	       !s->has_parts && !rvl_crosses_steps(k->be, s);
+}
+
+/* Whether layer @i can read the value, which is its operand, in INP. */
+static bool reads_whole(const struct keeper *k, uint32_t i, const struct rvl_view *v)
+{
+	const struct rvl_layer *l = k->l[i];
+
+	if (k->group[group_of(k, i)].first != i || l->has_bits || l->in.pixels ||
+	    !rvl_view_equal(&l->in.v, v))
+		return false;
+	return l->mode ? !l->p.gather : l->e.pool && !l->has_b;
+}
+
+static bool adds_whole(const struct rvl_layer *l, const struct rvl_view *v)
+{
+	return l->mode && rvl_epilogue_has(l, &rvl_stage_second) && !l->has_bits && !l->b.pixels &&
+	       rvl_view_equal(&l->b.v, v);
+}
+
+/* The last layer that reads what layer @maker makes, if all readers can read it in INP; else 0. */
+static uint32_t last_reader(const struct keeper *k, uint32_t maker)
+{
+	const struct rvl_operand *o = &k->l[maker]->out;
+	uint32_t last = 0;
+
+	for (uint32_t i = 0; i < k->n; i++) {
+		const struct rvl_layer *l = k->l[i];
+		bool in = l->in.s == o->s, b = l->has_b && l->b.s == o->s;
+
+		if (!in && !b)
+			continue;
+		if (i <= maker || (in && !reads_whole(k, i, &o->v)) || (b && !adds_whole(l, &o->v)))
+			return 0;
+		last = i;
+	}
+	return last;
+}
+
+/* Words between rows as the readers need them: those that take several taps in a pass need a pitch.
+ */
+static int64_t width_of(const struct keeper *k, const struct rvl_operand *o)
+{
+	int64_t width = o->v.w;
+
+	for (uint32_t i = 0; i < k->n; i++) {
+		const struct rvl_layer *l = k->l[i];
+		struct rvl_nest nest = { 0 };
+
+		if (l->in.s != o->s || !l->mode)
+			continue;
+		l->mode->nest(k->be->board, l, &nest);
+		width = rvl_max(width, rvl_row_pitch(k->be->board, &nest, o->v.w));
+	}
+	return width;
+}
+
+/* ---- where a value lies ---- */
+
+/*
+ * Whether the layers of a cascade can write rows of the sum over those of the second operand, which
+ * the first of them reads: when the rows that a tile of the last one reads are made, the first one
+ * reads only rows behind that tile.
+ */
+static bool in_place_works(const struct keeper *k, const struct group *g)
+{
+	struct rvl_layer *const *l = k->l + g->first;
+	const struct rvl_layer *end = l[g->n - 1];
+
+	if (!end->to || !l[0]->from || end->to->base != l[0]->from->base)
+		return true;
+	for (int64_t y = 0; y < end->out.v.h; y += end->t.th) {
+		int64_t past_y = rvl_min(y + end->t.th, end->out.v.h), rows[2] = { y, past_y };
+
+		for (uint32_t i = g->n - 1; i > 0; i--) {
+			int64_t h = l[i - 1]->out.v.h, th = l[i - 1]->t.th;
+
+			rvl_rows_read(l[i], rows[0], rows[1] - rows[0], rows);
+			rows[0] = 0;
+			rows[1] = rvl_min(rvl_div_up(rows[1], th) * th, h);
+		}
+		if (rows[1] == l[0]->out.v.h)
+			continue;
+		rvl_rows_read(l[0], rows[1], 1, rows);
+		if (rows[0] < past_y)
+			return false;
+	}
+	return true;
+}
+
+/* Whether the result of @maker may take the place of @v, its second operand. */
+static bool may_replace(const struct keeper *k, uint32_t maker, const struct kept *v,
+			const struct rvl_ring *r)
+{
+	const struct group *g = &k->group[v->last];
+
+	if (k->l[maker]->b_from != v->ring || past(g) != maker + 1 || v->ring->width != r->width ||
+	    v->ring->blocks != r->blocks || v->ring->rows != r->rows)
+		return false;
+	for (uint32_t i = g->first; i < maker; i++)
+		if (k->l[i]->b_from == v->ring)
+			return false;
+	return g->n > 1 || k->l[maker]->from != v->ring;
+}
+
+/* The place of the second operand, or NULL. */
+static const struct kept *replaced(const struct keeper *k, uint32_t maker, const struct rvl_ring *r)
+{
+	for (uint32_t i = 0; i < k->values; i++)
+		if (may_replace(k, maker, &k->value[i], r))
+			return &k->value[i];
+	return NULL;
+}
+
+/* An end of INP that is free in all groups of @v from @first on; false where neither is. */
+static bool take_end(struct keeper *k, const struct kept *v, uint32_t first, bool low)
+{
+	int64_t all = rivulet_mem_words(k->be->board, RIVULET_MEM_INP),
+		words = rvl_ring_words(v->ring);
+
+	for (uint32_t g = first; g <= v->last; g++)
+		if ((low ? k->group[g].lo != 0 : k->group[g].hi != all) ||
+		    k->group[g].hi - k->group[g].lo <= words)
+			return false;
+	for (uint32_t g = first; g <= v->last; g++)
+		*(low ? &k->group[g].lo : &k->group[g].hi) = low ? words : all - words;
+	return true;
+}
+
+static bool place(struct keeper *k, const struct kept *v)
+{
+	int64_t all = rivulet_mem_words(k->be->board, RIVULET_MEM_INP);
+	const struct kept *old = replaced(k, v->maker, v->ring);
+	bool low = true;
+
+	if (old) {
+		low = old->ring->base == 0;
+		v->ring->base = old->ring->base;
+		return v->last == v->from || take_end(k, v, v->from + 1, low);
+	}
+	if (!take_end(k, v, v->from, true)) {
+		low = false;
+		if (!take_end(k, v, v->from, false))
+			return false;
+	}
+	v->ring->base = low ? 0 : all - rvl_ring_words(v->ring);
+	return true;
+}
+
+/* ---- cuts ---- */
+
+static void limit(const struct keeper *k, const struct group *g)
+{
+	k->l[g->first]->inp[0] = g->lo;
+	k->l[g->first]->inp[1] = g->hi;
+}
+
+/* Candidates for a group: the layers of each, cut. */
+struct cuts {
+	struct rvl_chain c[CUTS];
+	uint32_t n;
+};
+
+static void cut_single(const struct keeper *k, const struct group *g, struct cuts *cuts)
+{
+	const struct rivulet_board *b = k->be->board;
+	struct rvl_layer form = *k->l[g->first];
+	struct rvl_room room = { g->hi - g->lo, rivulet_mem_words(b, RIVULET_MEM_WGT),
+				 rivulet_mem_words(b, RIVULET_MEM_ACC), INT16_MAX, 0 };
+	struct rvl_tiling t[CUTS];
+
+	if (form.mode) {
+		cuts->n = rvl_cuts(b, &form, &room, t, CUTS);
+	} else {
+		cuts->n = rvl_tile_within(b, &form, &room);
+		t[0] = form.t;
+	}
+	for (uint32_t i = 0; i < cuts->n; i++) {
+		cuts->c[i] = (struct rvl_chain){ .n = 1 };
+		cuts->c[i].l[0] = form;
+		cuts->c[i].l[0].t = t[i];
+	}
+}
+
+static void cut_cascade(const struct keeper *k, const struct group *g, struct cuts *cuts)
+{
+	struct rvl_chain_cuts best = { .cut = cuts->c, .most = CUTS };
+	struct rvl_chain form = { .n = g->n, .inp = g->hi - g->lo };
+
+	for (uint32_t i = 0; i < g->n; i++)
+		form.l[i] = *k->l[g->first + i];
+	if (rvl_takes_blocks(&form.l[g->n - 1]))
+		rvl_chain_search_blocks(k->be->board, &form, &best);
+	else
+		rvl_chain_search(k->be->board, &form, &best);
+	cuts->n = best.n;
+}
+
+static void use(const struct keeper *k, const struct group *g, const struct rvl_chain *c)
+{
+	rvl_chain_use(c, k->l + g->first, k->ring + g->first);
+	limit(k, g);
+}
+
+/* ---- the cost ---- */
+
+static int cost_of(const struct keeper *k, uint32_t first, uint32_t last, uint64_t *cost)
+{
+	uint32_t a = k->group[first].first, end = past(&k->group[last]);
+
+	return rvl_cost_layers(k->be, k->l + a, end - a, cost);
+}
+
+static uint32_t after(const struct keeper *k, uint32_t g)
+{
+	return rvl_min(g + 1, k->groups - 1);
+}
+
+/* Leaves the cut of a group as it is, but for buffers of what is kept; false if it does not fit. */
+static bool keep_cut(const struct keeper *k, const struct group *g)
+{
+	int64_t words = 0;
+
+	limit(k, g);
+	for (uint32_t i = g->first; i < past(g); i++) {
+		struct rvl_layer *l = k->l[i];
+
+		if (l->from)
+			l->t.in_slots = 0;
+		if (l->b_from)
+			l->t.b_slots = 0;
+		if (l->to)
+			l->t.out_slots = 0;
+		words += rvl_layer_words(l).mem[RIVULET_MEM_INP];
+		words += rvl_continues(l) ? rvl_ring_words(l->to) : 0;
+	}
+	return words <= g->hi - g->lo && in_place_works(k, g);
+}
+
+/* Cuts group @g anew; *cost is RVL_TOO_LONG if no cut fits. */
+static int cut_anew(struct keeper *k, uint32_t g, uint64_t *cost)
+{
+	const struct group *now = &k->group[g];
+	struct cuts *cuts = calloc(1, sizeof(*cuts));
+	uint32_t best = 0;
+	int rc = cuts ? 0 : -ENOMEM;
+
+	*cost = RVL_TOO_LONG;
+	if (rc)
+		return rc;
+	if (now->n == 1)
+		cut_single(k, now, cuts);
+	else
+		cut_cascade(k, now, cuts);
+	for (uint32_t i = 0; i < cuts->n && !rc; i++) {
+		uint64_t time;
+
+		use(k, now, &cuts->c[i]);
+		if (!in_place_works(k, now))
+			continue;
+		rc = cost_of(k, g ? g - 1 : 0, g, &time);
+		if (rc || time >= *cost)
+			continue;
+		*cost = time;
+		best = i;
+	}
+	if (!rc && *cost != RVL_TOO_LONG)
+		use(k, now, &cuts->c[best]);
+	free(cuts);
+	return rc;
+}
+
+/* ---- decisions ---- */
+
+static void save(struct keeper *k)
+{
+	for (uint32_t i = 0; i < k->n; i++)
+		k->layer[i] = *k->l[i];
+	memcpy(k->rings, k->ring, k->n * sizeof(*k->ring));
+	memcpy(k->before, k->group, k->groups * sizeof(*k->group));
+}
+
+static void restore(struct keeper *k)
+{
+	for (uint32_t i = 0; i < k->n; i++)
+		*k->l[i] = k->layer[i];
+	memcpy(k->ring, k->rings, k->n * sizeof(*k->ring));
+	memcpy(k->group, k->before, k->groups * sizeof(*k->group));
+}
+
+/* Lets all layers that use the value find it in INP. */
+static void connect(const struct keeper *k, const struct kept *v)
+{
+	struct rvl_layer *maker = k->l[v->maker];
+	const struct rvl_store *s = maker->out.s;
+
+	maker->to = v->ring;
+	for (uint32_t i = v->maker + 1; i < past(&k->group[v->last]); i++) {
+		struct rvl_layer *l = k->l[i];
+
+		if (l->in.s == s)
+			l->from = v->ring;
+		if (l->has_b && l->b.s == s)
+			l->b_from = v->ring;
+	}
+}
+
+static bool find_value(const struct keeper *k, uint32_t maker, struct kept *v)
+{
+	const struct rvl_layer *l = k->l[maker];
+	const struct rivulet_board *b = k->be->board;
+	uint32_t last = made_whole(k, l) ? last_reader(k, maker) : 0;
+
+	if (!last)
+		return false;
+	*v->ring = (struct rvl_ring){ .rows = l->out.v.h,
+				      .image = l->out.v.h,
+				      .kept = true,
+				      .width = width_of(k, &l->out),
+				      .blocks = rvl_blocks_made(b, &l->out.v) };
+	v->maker = maker;
+	v->from = group_of(k, maker);
+	v->last = group_of(k, last);
+	return true;
+}
+
+/* Keeps the value if that costs less. */
+static int try_value(struct keeper *k, const struct kept *v)
+{
+	uint32_t first = v->from ? v->from - 1 : 0, last = after(k, v->last);
+	uint64_t before, cost = 0;
+	int rc = cost_of(k, first, last, &before);
+
+	save(k);
+	if (rc || !place(k, v))
+		return rc;
+	connect(k, v);
+	for (uint32_t g = v->from; g <= v->last && !rc && cost != RVL_TOO_LONG; g++)
+		if (!keep_cut(k, &k->group[g]))
+			rc = cut_anew(k, g, &cost);
+	if (!rc && cost != RVL_TOO_LONG)
+		rc = cost_of(k, first, last, &cost);
+	if (!rc && cost < before)
+		k->value[k->values++] = *v;
+	else
+		restore(k);
+	return rc;
+}
+
+static int try_values(struct keeper *k)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < k->n && !rc; i++) {
+		struct kept v = { .ring = rvl_arena_alloc(k->be->g->arena, sizeof(*v.ring)) };
+
+		if (!v.ring)
+			return -ENOMEM;
+		if (find_value(k, i, &v))
+			rc = try_value(k, &v);
+	}
+	return rc;
+}
+
+/* The groups, whose rings are moved to k->ring. */
+static void list_groups(struct keeper *k)
+{
+	for (uint32_t i = 0; i < k->n; i = past(&k->group[k->groups++])) {
+		struct group *g = &k->group[k->groups];
+
+		*g = (struct group){ .first = i,
+				     .hi = rivulet_mem_words(k->be->board, RIVULET_MEM_INP) };
+		for (; k->l[i + g->n]->to; g->n++) {
+			k->ring[i + g->n] = *k->l[i + g->n]->to;
+			k->l[i + g->n]->to = k->l[i + g->n + 1]->from = &k->ring[i + g->n];
+		}
+		g->n++;
+		limit(k, g);
+	}
+}
+
+int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, uint32_t *kept)
+{
+	struct keeper k = { .be = be, .l = l, .n = n };
+	int rc = -ENOMEM;
+
+	k.ring = rvl_arena_array(be->g->arena, n, sizeof(*k.ring));
+	k.group = calloc(2 * (size_t)n, sizeof(*k.group));
+	k.value = calloc(n, sizeof(*k.value));
+	k.layer = calloc(n, sizeof(*k.layer));
+	k.rings = calloc(n, sizeof(*k.rings));
+	k.before = k.group + n;
+	if (k.ring && k.group && k.value && k.layer && k.rings) {
+		list_groups(&k);
+		rc = try_values(&k);
+	}
+	*kept = k.values;
+	free(k.group);
+	free(k.value);
+	free(k.layer);
+	free(k.rings);
+	return rc;
+}
