@@ -16,6 +16,7 @@ CPPFLAGS_kernels_op += -I$(BUILD)/gen
 CFLAGS_kernels_int8_avx2 := -falign-loops=64
 # Loops of elementwise functions are written for the vectoriser.
 CFLAGS_kernels_float_math := -O3 -fno-trapping-math
+CFLAGS_kernels_float_bytes := -O3
 CFLAGS_kernels_binary_fast := -O3
 CFLAGS_kernels_op_binary := -O3 -fno-trapping-math
 CFLAGS_kernels_op_unary := -O3 -fno-trapping-math

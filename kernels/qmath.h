@@ -80,9 +80,20 @@ static inline int32_t rvl_quantize(float x, float scale, int32_t zp, int32_t lo,
  */
 static inline void rvl_dynamic_scale(const float *x, int64_t n, float *scale, int32_t *zero)
 {
-	float low = 0, high = 0;
+	float least[8] = { 0 }, most[8] = { 0 }, low = 0, high = 0;
+	int64_t i = 0;
 
-	for (int64_t i = 0; i < n; i++) {
+	/* Comparisons leave out what is not a number. */
+	for (; i + 8 <= n; i += 8)
+		for (int k = 0; k < 8; k++) {
+			least[k] = x[i + k] < least[k] ? x[i + k] : least[k];
+			most[k] = x[i + k] > most[k] ? x[i + k] : most[k];
+		}
+	for (int k = 0; k < 8; k++) {
+		low = fminf(low, least[k]);
+		high = fmaxf(high, most[k]);
+	}
+	for (; i < n; i++) {
 		low = fminf(low, x[i]);
 		high = fmaxf(high, x[i]);
 	}

@@ -44,7 +44,7 @@ static struct rvl_f32_job job_of(const struct rvl_f32_conv *v)
 		.b = { .fill = rvl_f32_gather, .fill_floats = RVL_F32_PATCH, .ctx = v },
 		.locate = locate, .ctx = v, .scale = 1, .added = v->added, .added_row = v->out, .added_col = 1,
 		.added_scale = 1, .bias = v->bias, .lo = v->lo, .hi = v->hi, .y = v->y,
-		.y_row = v->out,
+		.y_row = v->out, .exact = v->exact, .sums = v->sums,
 	};
 }
 
@@ -98,7 +98,7 @@ static bool may_be_depthwise(const struct rvl_f32_conv *v)
 
 static bool is_depthwise(const struct rvl_f32_conv *v)
 {
-	return may_be_depthwise(v) && !v->added;
+	return may_be_depthwise(v) && !v->added && !v->exact;
 }
 
 /* Taps whose distance is a multiple of the stride share a segment. */
@@ -281,6 +281,19 @@ void rvl_f32_pack_conv(const struct rvl_f32_conv *v, float *dst)
 
 	for (int64_t g = 0; g < v->group; g++)
 		rvl_f32_pack(&j.a, g * j.a.elements, j.m, j.k, j.f->mr, dst + g * j.a.matrix);
+}
+
+void rvl_f32_pack_conv_by(const struct rvl_f32_conv *v, float (*weight)(const void *ctx, int64_t at),
+			  const void *ctx, float *dst)
+{
+	int64_t mr = rvl_f32_kernels()->mr, n = v->c_group * v->taps;
+
+	for (int64_t g = 0; g < v->group; g++)
+		for (int64_t row = 0; row < v->m_group; row += mr)
+			for (int64_t k = 0; k < n; k++)
+				for (int64_t i = row; i < row + mr; i++)
+					*dst++ = i < v->m_group ?
+						 weight(ctx, (g * v->m_group + i) * n + k) : 0;
 }
 
 int64_t rvl_f32_conv_scratch(const struct rvl_f32_conv *v)

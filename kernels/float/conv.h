@@ -17,6 +17,8 @@ struct rvl_f32_conv {
 	const float *added;		/* of the shape of the result, or NULL */
 	float lo, hi;
 	float *y;
+	bool exact;			/* integers, whose results are @sums: as in a product */
+	int32_t *sums;
 };
 
 /** Completes in, out and taps. */
@@ -25,6 +27,10 @@ void rvl_f32_conv_init(struct rvl_f32_conv *v);
 /** Floats of the packed weights; 0: the kernels read them as they are. */
 int64_t rvl_f32_conv_packed(const struct rvl_f32_conv *v);
 void rvl_f32_pack_conv(const struct rvl_f32_conv *v, float *dst);
+
+/** The same where @weight gives element @at of the weights. */
+void rvl_f32_pack_conv_by(const struct rvl_f32_conv *v, float (*weight)(const void *ctx, int64_t at),
+			  const void *ctx, float *dst);
 
 /** Bytes of scratch memory of a run. v->packed says only whether the weights are packed. */
 int64_t rvl_f32_conv_scratch(const struct rvl_f32_conv *v);

@@ -64,6 +64,23 @@ struct rvl_f32_math {
 	void (*erfc)(const float *x, int64_t n, float *y);
 };
 
+/* y[r * y_row + i] = x[r * x_row + i] - zero for r < rows and i < n, of bytes. */
+struct rvl_f32_bytes_call {
+	const void *x;
+	bool u8;
+	int32_t zero;
+	int64_t x_row, rows, n;
+	float *y;
+	int64_t y_row;
+};
+
+/* Functions of bytes; every set gives the same bits. */
+struct rvl_f32_bytes {
+	void (*convert)(const struct rvl_f32_bytes_call *c);
+	/* y[i] += sum of v[j] * w[j * n + i] for j < k, modulo 2^32. |v| <= 255; w: bytes. */
+	void (*sum)(const int16_t *v, int64_t k, const void *w, bool u8, int64_t n, uint32_t *y);
+};
+
 #define RVL_F32_MR 12	/* most rows and columns of a tile */
 #define RVL_F32_NR 32
 #define RVL_F32_VL 16	/* most floats of a vector */
@@ -74,7 +91,13 @@ struct rvl_f32_kernels {
 	void (*taps)(const struct rvl_f32_taps_call *c);
 	void (*gemv)(const struct rvl_f32_gemv_call *c);
 	const struct rvl_f32_math *math;
+	const struct rvl_f32_bytes *bytes;
 };
+
+extern const struct rvl_f32_bytes rvl_f32_bytes_base;
+#ifdef __x86_64__
+extern const struct rvl_f32_bytes rvl_f32_bytes_avx2, rvl_f32_bytes_avx512;
+#endif
 
 extern const struct rvl_f32_math rvl_f32_math_base;
 #ifdef __x86_64__

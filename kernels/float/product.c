@@ -13,6 +13,7 @@
 #include "sizes.h"
 
 #define BLOCK 384	/* most products that are summed before the sum is added to the result */
+#define EXACT_BLOCK 256	/* the same of integers up to 255: 256 * 255^2 < 2^24 */
 #define CHUNK_COLS 224	/* most columns and rows of a chunk */
 #define CHUNK_ROWS 192	/* where rows are packed in the run */
 #define PACKED_ROWS 192
@@ -169,10 +170,10 @@ static void divide(const struct rvl_f32_job *j, int64_t threads, struct split *s
 static struct split split_of(const struct rvl_f32_job *j, int64_t threads)
 {
 	const struct rvl_f32_kernels *f = j->f;
-	int64_t rows = j->a.packed ? PACKED_ROWS : CHUNK_ROWS;
+	int64_t rows = j->a.packed ? PACKED_ROWS : CHUNK_ROWS, most = j->exact ? EXACT_BLOCK : BLOCK;
 	struct split s = {
 		.row_panels = rvl_ceil_div(j->m, f->mr), .col_panels = rvl_ceil_div(j->n, f->nr),
-		.block = rvl_ceil_div(j->k, rvl_ceil_div(j->k ? j->k : 1, BLOCK)),
+		.block = rvl_ceil_div(j->k, rvl_ceil_div(j->k ? j->k : 1, most)),
 	};
 
 	s.row_chunks = rvl_ceil_div(s.row_panels, rows / f->mr);
@@ -278,17 +279,41 @@ static void edge(const struct rvl_f32_kernels *f, struct rvl_f32_gemm_call *g)
 		memcpy(dst + i * y_row, y + i * RVL_F32_NR, bytes);
 }
 
+/* A tile of integers. The sum of a block is exact in float, and blocks are added as integers. */
+static void add_exact(const struct rvl_f32_job *j, const struct chunk *c, struct rvl_f32_gemm_call *g,
+		      int64_t at)
+{
+	float y[RVL_F32_MR * RVL_F32_NR];
+	int cols = g->cols;
+
+	g->scale = 1;
+	g->lo = -INFINITY;
+	g->hi = INFINITY;
+	g->y = y;
+	g->y_row = RVL_F32_NR;
+	g->cols = cols <= j->f->vl ? j->f->vl : j->f->nr;
+	j->f->gemm(g);
+	for (int i = 0; i < g->rows; i++) {
+		uint32_t *to = (uint32_t *)j->sums + at + i * j->y_row;
+		const float *from = y + i * RVL_F32_NR;
+
+		for (int k = 0; k < cols; k++)
+			to[k] = (c->k ? to[k] : 0) + (uint32_t)(int32_t)from[k];
+	}
+}
+
 /* The tile of panels @i of rows and @k of columns. */
 static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k)
 {
 	const struct rvl_f32_kernels *f = j->f;
 	int64_t row = c->row + i * f->mr, col = c->col + k * f->nr;
+	int64_t at = c->at.y + row * j->y_row + col;
 	bool last = c->k + c->kc == j->k;
 	float added[RVL_F32_MR * RVL_F32_NR];
 	struct rvl_f32_gemm_call g = {
 		.a = c->a + i * c->a_panel, .b = c->b + k * c->b_panel,
 		.b_row = c->b_row, .k = c->kc, .scale = j->scale,
-		.y = j->y + c->at.y + row * j->y_row + col, .y_row = j->y_row,
+		.y = j->y ? j->y + at : NULL, .y_row = j->y_row,
 		.rows = (int)rvl_least(f->mr, c->row + c->rows - row),
 		.cols = (int)rvl_least(f->nr, c->col + c->cols - col),
 		.lo = last ? j->lo : -INFINITY, .hi = last ? j->hi : INFINITY,
@@ -297,6 +322,10 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 	if (c->rest && g.cols < f->nr) {
 		g.b = c->rest;
 		g.b_row = f->nr;
+	}
+	if (j->exact) {
+		add_exact(j, c, &g, at);
+		return;
 	}
 	if (c->k) {
 		g.c = g.y;

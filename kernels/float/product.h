@@ -54,6 +54,12 @@ struct rvl_f32_job {
 	float lo, hi;
 	float *y;
 	int64_t y_row;
+	/*
+	 * The operands are integers of -255 to 255, and the sums of their products, modulo 2^32, are
+	 * written to @sums instead of y. Scale, clamp and what is added are not used.
+	 */
+	bool exact;
+	int32_t *sums;
 };
 
 /** Floats of the packed form of one matrix of @n rows or columns. */

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "float/conv_transpose.h"
+#include "isa.h"
 #include "qmath.h"
+#include "sizes.h"
 #include "window.h"
 
 struct conv {
@@ -386,27 +388,110 @@ static int infer_integer(struct rvl_call *c)
 	return rc;
 }
 
-static void end_integer(void *arg, const struct rvl_window_row *row, union rvl_window_sum *sum)
+/* The same convolution of the integers as floats. */
+static struct rvl_f32_conv exact_conv(const struct conv *v)
 {
-	const struct conv *v = arg;
+	struct rvl_f32_conv f = float_conv(v);
 
-	memcpy((uint32_t *)v->c->out[0].data + row->plane * v->out + row->at, sum->u,
-	       (size_t)row->n * sizeof(sum->u[0]));
+	f.exact = true;
+	f.x = f.weights = NULL;
+	f.sums = v->c->out[0].data;
+	return f;
+}
+
+static int64_t floats_of(const struct rvl_value *v)
+{
+	return rvl_round_up(rvl_count(v), 16);
+}
+
+/* The images as floats, weights that are not packed as floats, and the memory of the convolution. */
+static int64_t scratch_integer(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct rvl_f32_conv f;
+	struct conv v;
+
+	if (start_integer(&copy, &v))
+		return 0;
+	f = exact_conv(&v);
+	return (floats_of(v.x) + (c->packed ? 0 : floats_of(v.weights))) * (int64_t)sizeof(float) +
+	       rvl_f32_conv_scratch(&f);
+}
+
+static float weight_at(const void *ctx, int64_t at)
+{
+	const struct conv *v = ctx;
+	struct places p = { .m = at / (v->c_group * v->taps) };
+
+	return (float)weight(v, &p, at);
+}
+
+/* Floats of the packed weights; 0 where only a run knows the weights or their zero points. */
+static int64_t packed_integer(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct rvl_f32_conv f;
+	struct conv v;
+
+	if (!c->in[1].data || start_integer(&copy, &v) || (v.wz && !v.wz->data))
+		return 0;
+	f = exact_conv(&v);
+	return rvl_f32_conv_packed(&f);
+}
+
+static void pack_integer(const struct rvl_call *c, float *dst)
+{
+	struct rvl_call copy = *c;
+	struct rvl_f32_conv f;
+	struct conv v;
+
+	if (start_integer(&copy, &v))
+		return;
+	f = exact_conv(&v);
+	rvl_f32_pack_conv_by(&f, weight_at, &v, dst);
+}
+
+/* Bytes less their zero point. */
+struct to_float {
+	const struct rvl_value *from;
+	int32_t zero;
+	float *to;
+};
+
+static void convert_range(void *arg, int64_t first, int64_t past)
+{
+	const struct to_float *t = arg;
+	struct rvl_f32_bytes_call b = {
+		.x = (const uint8_t *)t->from->data + first, .u8 = t->from->type == RVL_TYPE_U8,
+		.zero = t->zero, .rows = 1, .n = past - first, .y = t->to + first,
+	};
+
+	rvl_f32_kernels()->bytes->convert(&b);
 }
 
 static int run_integer(struct rvl_call *c)
 {
+	struct to_float image = { .from = &c->in[0], .to = c->scratch };
+	float *memory = c->scratch;
+	struct rvl_f32_conv f;
 	struct conv v;
-	struct rvl_window_work work = {
-		.tap = c->in[0].type == RVL_TYPE_U8 ? mac_u8 : mac_s8, .end = end_integer, .arg = &v,
-	};
 	int rc = start_integer(c, &v);
 
 	if (rc)
 		return rc;
 	if (rvl_has(c, 2))
-		v.xz = (int32_t)rvl_element_int(c->in[2].type, c->in[2].data, 0);
-	rvl_window_run(c, &v.w, planes(&v), &work);
+		image.zero = (int32_t)rvl_element_int(c->in[2].type, c->in[2].data, 0);
+	rvl_for_range(c, rvl_count(v.x), 4096, convert_range, &image);
+	memory += floats_of(v.x);
+	f = exact_conv(&v);
+	f.x = image.to;
+	if (!f.packed) {
+		f.weights = memory;
+		for (int64_t i = 0, n = rvl_count(v.weights); i < n; i++)
+			memory[i] = weight_at(&v, i);
+		memory += floats_of(v.weights);
+	}
+	rvl_f32_conv_run(&f, memory, c->pool);
 	return 0;
 }
 
@@ -524,6 +609,7 @@ const struct rvl_op_def rvl_ops_conv[] = {
 	{ .name = "ConvInteger", .since = 10, .least_in = 2, .most_in = 4,
 	  .types = { BYTES, BYTES, BYTES, BYTES }, .same = 1u << 2,
 	  .attrs = RVL_ATTRS(WINDOW), .infer = infer_integer, .run = run_integer,
+	  .scratch = scratch_integer, .packed = packed_integer, .pack = pack_integer,
 	  .doc = "convolution of bytes with an int32 result" },
 	{ .name = "QLinearConv", .since = 10, .least_in = 8, .most_in = 9,
 	  .types = { BYTES, RVL_T_FLOAT, BYTES, RVL_T_ANY }, .same = 1u << 2,

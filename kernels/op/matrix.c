@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of matrices, and determinants. Integers are summed in 64 bits. */
+/* Products of matrices, and determinants. Integers wider than a byte are summed in 64 bits. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "float/product.h"
 #include "isa.h"
 #include "rivulet_op.h"
+#include "sizes.h"
 
 #define ROW 256		/* results of a row at a time */
 
@@ -143,10 +144,127 @@ static struct rvl_f32_job float_job(const struct product *p)
 	return j;
 }
 
+/* ---- products of bytes ---- */
+
+/* Sums of bytes are computed in float, block by block. */
+static bool is_exact(const struct product *p)
+{
+	return p->c->out[0].type == RVL_TYPE_S32 && rvl_type_size(p->c->in[0].type) == 1;
+}
+
+/* Bytes of the packed panels of one right matrix, [panel][k][width]. */
+static int64_t packed_matrix(const struct product *p)
+{
+	return rvl_f32_packed(p->n, p->k, rvl_f32_kernels()->nr);
+}
+
+/* Elements [k0, k0 + kc) of a panel that lies at @x as it is packed, or as the operand is. */
+static void fill_panel(const struct product *p, const uint8_t *x, int64_t x_row, int64_t kc, int64_t n,
+		       int32_t zero, float *dst)
+{
+	int nr = rvl_f32_kernels()->nr;
+	struct rvl_f32_bytes_call b = {
+		.x = x, .u8 = p->c->in[1].type == RVL_TYPE_U8, .zero = zero, .x_row = x_row, .rows = kc,
+		.n = n, .y = dst, .y_row = nr,
+	};
+
+	rvl_f32_kernels()->bytes->convert(&b);
+	for (int64_t k = 0; n < nr && k < kc; k++)
+		memset(dst + k * nr + n, 0, (size_t)(nr - n) * sizeof(*dst));
+}
+
+/* Panels of the right operand, less the zero points. */
+static void fill_bytes(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n, int64_t k0,
+		       int64_t kc, int width, float *mem, float *dst)
+{
+	const struct product *p = s->ctx;
+	const uint8_t *x = (const uint8_t *)p->c->in[1].data + at + k0 * p->n;
+	const uint8_t *packed = (const uint8_t *)p->c->packed;
+	bool each = rvl_has(p->c, 3) && rvl_count(&p->c->in[3]) > 1;
+	int32_t zero = each ? 0 : (int32_t)zero_of(p->c, 3, 0, p->n, p->n * p->k, at);
+
+	(void)mem;
+	for (int64_t i = 0; i < n; i += width, dst += kc * width) {
+		int64_t some = rvl_least(width, n - i);
+		const uint8_t *panel = packed ? packed + at / (p->n * p->k) * packed_matrix(p) +
+						(first + i) * p->k + k0 * width : x + first + i;
+
+		fill_panel(p, panel, packed ? width : p->n, kc, some, zero, dst);
+		for (int64_t j = 0; each && j < some; j++) {
+			float z = (float)(int64_t)zero_of(p->c, 3, first + i + j, p->n, p->n * p->k, at);
+
+			for (int64_t k = 0; k < kc; k++)
+				dst[k * width + j] -= z;
+		}
+	}
+}
+
+static int64_t matrices_of(const struct product *p)
+{
+	int64_t each = p->n * p->k;
+
+	return each ? rvl_count(&p->c->in[1]) / each : 0;
+}
+
+static struct rvl_f32_job exact_job(const struct product *p, const float *a)
+{
+	struct rvl_f32_job j = {
+		.f = rvl_f32_kernels(), .batches = rvl_shape_count(&p->batch), .m = p->m,
+		.n = p->n, .k = p->k, .a = { .data = a, .k_step = p->ak, .step = p->am },
+		.b = { .fill = fill_bytes, .ctx = p }, .locate = locate, .ctx = p, .exact = true,
+		.sums = p->c->out[0].data, .y_row = p->n,
+	};
+
+	rvl_f32_merge(&j, rvl_count(&p->c->in[0]), rvl_count(&p->c->in[1]));
+	return j;
+}
+
+struct left {
+	const struct product *p;
+	float *to;
+};
+
+/* Rows of the left operand, less their zero points. */
+static void convert_rows(void *arg, int64_t first, int64_t past)
+{
+	const struct left *l = arg;
+	const struct product *p = l->p;
+
+	for (int64_t r = first; r < past; r++) {
+		int64_t at = r * p->k;
+		struct rvl_f32_bytes_call b = {
+			.x = (const uint8_t *)p->c->in[0].data + at, .u8 = p->c->in[0].type == RVL_TYPE_U8,
+			.zero = (int32_t)zero_of(p->c, 2, r % p->m, p->m, p->m * p->k, at),
+			.rows = 1, .n = p->k, .y = l->to + at,
+		};
+
+		rvl_f32_kernels()->bytes->convert(&b);
+	}
+}
+
+static int64_t left_floats(const struct product *p)
+{
+	return rvl_round_up(rvl_count(&p->c->in[0]), 16);
+}
+
+static void run_exact(const struct product *p)
+{
+	struct left l = { .p = p, .to = p->c->scratch };
+	struct rvl_f32_job j = exact_job(p, l.to);
+	int64_t rows = p->k ? rvl_count(&p->c->in[0]) / p->k : 0;
+
+	rvl_for_range(p->c, rows, 1 + 4096 / (1 + p->k), convert_rows, &l);
+	rvl_f32_run(&j, l.to + left_floats(p), p->c->pool);
+}
+
 static int64_t product_scratch(const struct product *p)
 {
 	struct rvl_f32_job j;
 
+	if (is_exact(p)) {
+		j = exact_job(p, NULL);
+		return left_floats(p) * (int64_t)sizeof(float) + rvl_f32_scratch(&j);
+	}
 	if (p->c->in[0].type != RVL_TYPE_F32)
 		return 0;
 	j = float_job(p);
@@ -161,6 +279,10 @@ static int run_product(struct product *p)
 	if (p->c->in[0].type == RVL_TYPE_F32) {
 		j = float_job(p);
 		rvl_f32_run(&j, p->c->scratch, p->c->pool);
+		return 0;
+	}
+	if (is_exact(p)) {
+		run_exact(p);
 		return 0;
 	}
 	rvl_for_range(p->c, p->n ? rows : 0, 1 + 16384 / (1 + p->n * p->k), row_range, p);
@@ -282,6 +404,34 @@ static int check_zero(struct rvl_call *c, uint32_t input, int64_t each)
 		return rvl_op_fail(c, "its input %u has %lld zero points, not 1 or %lld", input,
 				   (long long)n, (long long)each);
 	return 0;
+}
+
+/* Floats that hold the bytes of the right operand, where they are constant. */
+static int64_t packed_matmul_integer(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct product p;
+
+	if (!c->in[1].data || matmul_extent(&copy, &p))
+		return 0;
+	return rvl_ceil_div(matrices_of(&p) * packed_matrix(&p), (int64_t)sizeof(float));
+}
+
+static void pack_matmul_integer(const struct rvl_call *c, float *dst)
+{
+	struct rvl_call copy = *c;
+	struct product p;
+	const uint8_t *x = c->in[1].data;
+	uint8_t *to = (uint8_t *)dst;
+	int nr = rvl_f32_kernels()->nr;
+
+	if (matmul_extent(&copy, &p))
+		return;
+	for (int64_t m = matrices_of(&p); m > 0; m--, x += p.k * p.n)
+		for (int64_t i = 0; i < p.n; i += nr)
+			for (int64_t k = 0; k < p.k; k++, to += nr)
+				for (int64_t j = 0; j < nr; j++)
+					to[j] = i + j < p.n ? x[k * p.n + i + j] : 0;
 }
 
 static int infer_matmul_integer(struct rvl_call *c)
@@ -490,7 +640,8 @@ const struct rvl_op_def rvl_ops_matrix[] = {
 	  .scratch = scratch_matmul, .doc = "matrix product, batched with broadcasting" },
 	{ .name = "MatMulInteger", .since = 10, .least_in = 2, .most_in = 4,
 	  .types = { T_BYTE, T_BYTE, T_BYTE, T_BYTE }, .infer = infer_matmul_integer,
-	  .run = run_matmul, .doc = "int32 product of 8-bit matrices less their zero points" },
+	  .run = run_matmul, .scratch = scratch_matmul, .packed = packed_matmul_integer,
+	  .pack = pack_matmul_integer, .doc = "int32 product of 8-bit matrices less their zero points" },
 	FUSED_MATMUL("FusedMatMul"),
 	FUSED_MATMUL("TransposeMatMul"),
 	GEMM(1, 3, RVL_IGNORED("broadcast")),

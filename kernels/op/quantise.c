@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "isa.h"
 #include "qmath.h"
 #include "rivulet_op.h"
 
@@ -250,9 +251,9 @@ struct dynamic {
 static void dynamic_range(void *arg, int64_t first, int64_t past)
 {
 	const struct dynamic *d = arg;
+	const struct rvl_i8_quantize q = { .scale = d->scale, .zp = d->zero, .lo = 0, .hi = 255 };
 
-	for (int64_t i = first; i < past; i++)
-		d->y[i] = (uint8_t)rvl_quantize(d->x[i], d->scale, d->zero, 0, 255);
+	rvl_i8_kernels()->convert->quantize(&q, d->x + first, past - first, d->y + first);
 }
 
 static int run_dynamic(struct rvl_call *c)

@@ -156,22 +156,30 @@ static void add_product(const struct net *k, uint32_t i, int d, int first, int p
 	rvl_f32_kernels()->gemv(&g);
 }
 
-/* Row sums of one element of the operand times the weights that it meets. */
-static void add_bytes(const struct net *k, uint32_t i, int64_t row, int32_t a, const int32_t *zero,
-		      uint32_t *sum)
+#define PART 256	/* elements of an operand that are quantised at a time */
+
+/* Adds to @sum the weights of input @i times elements [first, first + n) of @v. Returns these elements' sum. */
+static int32_t add_bytes(const struct net *k, uint32_t i, int d, int64_t first, int64_t n, const float *v,
+			 float scale, int32_t zero, uint32_t *sum)
 {
 	const struct rvl_value *w = &k->c->in[i];
-	int64_t n = k->kind->gates * k->n;
-	bool u8 = w->type == RVL_TYPE_U8;
+	int64_t rows = k->kind->gates * k->n, cols = i == 1 ? k->in : k->n;
+	int32_t total = 0;
+	int16_t part[PART];
 
-	for (int64_t r = 0; r < n; r++)
-		sum[r] += (uint32_t)(a * (rvl_ld8(w->data, row * n + r, u8) - zero[r]));
+	for (int64_t c = 0; c < n; c++) {
+		part[c] = (int16_t)(rvl_quantize(v[first + c], scale, zero, 0, 255) - zero);
+		total += part[c];
+	}
+	rvl_f32_kernels()->bytes->sum(part, n, (const uint8_t *)w->data + (d * cols + first) * rows,
+				      w->type == RVL_TYPE_U8, rows, sum);
+	return total;
 }
 
 /*
  * The same with weights of 8 bits: @v is quantised to uint8, with the range of the whole of X or of
  * the hidden state of this step, and the products are summed as integers. The workspace behind the
- * gates holds the sums and the zero points of the gates.
+ * gates holds the sums.
  */
 static void add_quantised(const struct net *k, uint32_t i, int d, const float *v, float *y)
 {
@@ -179,20 +187,22 @@ static void add_quantised(const struct net *k, uint32_t i, int d, const float *v
 	int64_t cols = i == 1 ? k->in : k->n, n = k->kind->gates * k->n;
 	int64_t step = rvl_count(scale) == k->dirs * n, z_step = rvl_count(zero) == k->dirs * n;
 	uint32_t *sum = (uint32_t *)(y + n);
-	int32_t *z = (int32_t *)(y + 2 * n), v_zero = k->x_zero;
+	int32_t v_zero = k->x_zero;
+	uint32_t total = 0;
 	const float *s = (const float *)scale->data + d * (step ? n : 1);
 	float v_scale = k->x_scale;
 
 	if (i == 2)
 		rvl_dynamic_scale(v, cols, &v_scale, &v_zero);
 	memset(sum, 0, (size_t)n * sizeof(*sum));
-	for (int64_t r = 0; r < n; r++)
-		z[r] = rvl_ld8(zero->data, (z_step ? d * n + r : d), zero->type == RVL_TYPE_U8);
-	for (int64_t c = 0; c < cols; c++)
-		add_bytes(k, i, d * cols + c,
-			  rvl_quantize(v[c], v_scale, v_zero, 0, 255) - v_zero, z, sum);
-	for (int64_t r = 0; r < n; r++)
-		y[r] += (float)(int32_t)sum[r] * (v_scale * s[r * step]);
+	for (int64_t c = 0; c < cols; c += PART)
+		total += (uint32_t)add_bytes(k, i, d, c, cols - c < PART ? cols - c : PART, v, v_scale,
+					     v_zero, sum);
+	for (int64_t r = 0; r < n; r++) {
+		int32_t z = rvl_ld8(zero->data, (z_step ? d * n + r : d), zero->type == RVL_TYPE_U8);
+
+		y[r] += (float)(int32_t)(sum[r] - total * (uint32_t)z) * (v_scale * s[r * step]);
+	}
 }
 
 /* Adds the bias of gates @first to @past - 1; @half is 0 for that of W and 1 for that of R. */

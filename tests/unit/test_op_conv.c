@@ -412,6 +412,44 @@ START_TEST(conv_integer)
 }
 END_TEST
 
+/* Sums beyond 2^24 over several blocks of channels, two groups, a stride; weights constant or not. */
+START_TEST(long_conv_integer)
+{
+	enum { C = 200, M = 9, SIDE = 5, OUT = 3, TAPS = 9, G = 2 };
+	static uint8_t x[G * C * SIDE * SIDE], w[G * M * C * TAPS], z[G * M];
+	static int32_t y[G * M * OUT * OUT];
+
+	for (int i = 0; i < G * C * SIDE * SIDE; i++)
+		x[i] = i % 6 ? 254 : (uint8_t)i;
+	for (int i = 0; i < G * M * C * TAPS; i++)
+		w[i] = i % 5 ? 255 - i % 3 : (uint8_t)i;
+	for (int m = 0; m < G * M; m++)
+		z[m] = (uint8_t)(m % 3);
+	for (int i = 0; i < G * M * OUT * OUT; i++) {
+		int m = i / (OUT * OUT), oy = i / OUT % OUT, ox = i % OUT;
+
+		for (int k = 0; k < C * TAPS; k++) {
+			int iy = 2 * oy - 1 + k % TAPS / 3, ix = 2 * ox - 1 + k % 3;
+			int at = ((m / M * C + k / TAPS) * SIDE + iy) * SIDE + ix;
+
+			if (iy >= 0 && iy < SIDE && ix >= 0 && ix < SIDE)
+				y[i] += (x[at] - 3) * (w[m * C * TAPS + k] - z[m]);
+		}
+	}
+	ck_assert_int_gt(y[4], 1 << 24);
+	op_begin("ConvInteger", 10);
+	op_int("group", G);
+	OP_INTS("pads", 1, 1, 1, 1);
+	OP_INTS("strides", 2, 2);
+	op_in(RVL_TYPE_U8, DIMS(1, G * C, SIDE, SIDE), x, G * C * SIDE * SIDE);
+	(_i ? op_const : op_in)(RVL_TYPE_U8, DIMS(G * M, C, 3, 3), w, G * M * C * TAPS);
+	IN_U8(RANK0, 3);
+	(_i ? op_const : op_in)(RVL_TYPE_U8, DIMS(G * M), z, G * M);
+	op_ok(1);
+	op_want(0, RVL_TYPE_S32, DIMS(1, G * M, OUT, OUT), y, G * M * OUT * OUT);
+}
+END_TEST
+
 /* One product, requantised: the scales are 0.5, 1 and 2, and 0.25. */
 static void qlinear(enum rvl_type result)
 {
@@ -663,6 +701,7 @@ int main(void)
 	tcase_add_test(t, conv_transpose_errors);
 	tcase_add_test(t, empty_tensors);
 	tcase_add_test(t, conv_integer);
+	tcase_add_loop_test(t, long_conv_integer, 0, 2);
 	tcase_add_test(t, qlinear_conv);
 	tcase_add_test(t, qlinear_zero_points);
 	tcase_add_test(t, qlinear_conv_errors);
