@@ -710,6 +710,53 @@ struct picked {
 	struct pass rows, columns;
 };
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+#define PIECE 16	/* elements that double_piece() takes */
+
+static inline void double_piece(const uint8_t *x, uint8_t *y, uint8_t *next)
+{
+	__m128i v = _mm_loadu_si128((const __m128i *)(const void *)x);
+	__m128i low = _mm_unpacklo_epi8(v, v), high = _mm_unpackhi_epi8(v, v);
+
+	_mm_storeu_si128((__m128i *)(void *)y, low);
+	_mm_storeu_si128((__m128i *)(void *)(y + PIECE), high);
+	_mm_storeu_si128((__m128i *)(void *)next, low);
+	_mm_storeu_si128((__m128i *)(void *)(next + PIECE), high);
+}
+#else
+#define PIECE 8
+
+static inline void double_piece(const uint8_t *x, uint8_t *y, uint8_t *next)
+{
+	for (int i = 0; i < 2 * PIECE; i++)
+		next[i] = y[i] = x[i / 2];
+}
+#endif
+
+/* Rows [first, past) of the input, each byte of which becomes two in each of two rows. */
+static void double_rows(void *arg, int64_t first, int64_t past)
+{
+	const struct picked *p = arg;
+	int64_t n = p->columns.a->in;
+
+	for (int64_t r = first; r < past; r++) {
+		const uint8_t *x = (const uint8_t *)p->columns.x + r * n;
+		uint8_t *y = (uint8_t *)p->columns.y + 4 * r * n, *next = y + 2 * n;
+		int64_t i = 0;
+
+		for (; i + PIECE <= n; i += PIECE)
+			double_piece(x + i, y + 2 * i, next + 2 * i);
+		if (i < n && n >= PIECE) {	/* the last piece overlaps the one before */
+			double_piece(x + n - PIECE, y + 2 * (n - PIECE), next + 2 * (n - PIECE));
+			i = n;
+		}
+		for (; i < n; i++)
+			y[2 * i] = y[2 * i + 1] = next[2 * i] = next[2 * i + 1] = x[i];
+	}
+}
+
 static void pick_rows(void *arg, int64_t first, int64_t past)
 {
 	const struct picked *p = arg;
@@ -726,6 +773,12 @@ static void pick_rows(void *arg, int64_t first, int64_t past)
 			pick(p->columns.x + (size_t)((n / rows->out * rows->in + at) * columns->in) * size,
 			     p->columns.t.at, columns->out, p->columns.factor, size, y);
 	}
+}
+
+/* Whether every element of the axis becomes two. */
+static bool is_all_doubled(const struct pass *p)
+{
+	return p->a->out == 2 * p->a->in && is_doubled(p);
 }
 
 /* The table of the columns takes the memory of weights. */
@@ -748,7 +801,10 @@ static int run_picked(const struct resize *r, const void *x, void *y, enum rvl_t
 	p.columns.factor = is_doubled(&p.columns) ? 2 : 1;
 	for (int i = 0; i < d; i++)
 		outer *= r->axis[i].out;
-	rvl_for_range(r->c, outer * p.rows.a->out, 1 + LINES / p.columns.a->out, pick_rows, &p);
+	if (p.columns.size == 1 && is_all_doubled(&p.columns) && is_all_doubled(&p.rows))
+		rvl_for_range(r->c, outer * p.rows.a->in, 1 + LINES / p.columns.a->out, double_rows, &p);
+	else
+		rvl_for_range(r->c, outer * p.rows.a->out, 1 + LINES / p.columns.a->out, pick_rows, &p);
 	return 0;
 }
 

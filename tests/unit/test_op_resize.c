@@ -158,6 +158,32 @@ START_TEST(nearest_of_any_type)
 }
 END_TEST
 
+/* Images of any width, doubled along both axes; rows that do not fill a register included. */
+START_TEST(doubled_bytes)
+{
+	enum { PLANES = 2, ROWS = 3, WIDEST = 70 };
+	static uint8_t x[PLANES * ROWS * WIDEST], y[4 * PLANES * ROWS * WIDEST];
+
+	for (int w = 1; w <= WIDEST; w++) {
+		int n = PLANES * ROWS * w;
+
+		for (int i = 0; i < n; i++)
+			x[i] = (uint8_t)(7 * i + i / 13);
+		for (int i = 0; i < 4 * n; i++)
+			y[i] = x[i / (4 * w) * w + i % (2 * w) / 2];
+		op_begin("Resize", 19);
+		op_string("mode", "nearest");
+		op_string("coordinate_transformation_mode", "asymmetric");
+		op_string("nearest_mode", "floor");
+		op_in(RVL_TYPE_U8, DIMS(1, PLANES, ROWS, w), x, (size_t)n);
+		op_none();
+		CONST_F32(DIMS(4), 1, 1, 2, 2);
+		op_ok(1);
+		op_want(0, RVL_TYPE_U8, DIMS(1, PLANES, 2 * ROWS, 2 * w), y, (size_t)(4 * n));
+	}
+}
+END_TEST
+
 START_TEST(cubic)
 {
 	resize_row(2, "cubic", "half_pixel");
@@ -418,6 +444,7 @@ int main(void)
 	tcase_add_test(t, linear_in_any_layout);
 	tcase_add_test(t, nearest_modes);
 	tcase_add_test(t, nearest_of_any_type);
+	tcase_add_test(t, doubled_bytes);
 	tcase_add_test(t, cubic);
 	tcase_add_test(t, integers_are_rounded_and_kept_in_range);
 	tcase_add_test(t, antialias);
