@@ -139,6 +139,7 @@ struct rivulet_compile_options {
 	void *reserve_arg;
 	bool no_views;	       /* slices, joins and reshapes are copies */
 	bool no_layouts;       /* every image that the CPU touches is in NCHW */
+	bool no_chains;        /* every operator on the CPU is a step of its own */
 	uint32_t without_modes; /* bit n: CONV mode n is not used, even if the board has it */
 	bool no_reconstruct;   /* an operator whose result a float operator reads stays float */
 	bool no_binary;	       /* layers whose inputs and weights have two values are no BinaryConv */

@@ -46,6 +46,8 @@ static int64_t packed_size(const struct rvl_kernel_desc *d)
 		size += (int64_t)arg_at(d, i)->quant.n * 8;
 	if (d->def)
 		size = aligned(size) + rvl_attrs_size(d);
+	if (d->op == RVL_OP_CHAIN)
+		size = aligned(size) + d->parts_size;
 	return size;
 }
 
@@ -104,6 +106,10 @@ int64_t rvl_desc_pack(const struct rvl_kernel_desc *d, void *buf, size_t size)
 		memset(p, 0, (size_t)(need - rvl_attrs_size(d)) - (size_t)(p - (uint8_t *)buf));
 		rvl_attrs_pack(d, (uint8_t *)buf + (need - rvl_attrs_size(d)));
 	}
+	if (d->op == RVL_OP_CHAIN) {
+		memset(p, 0, (size_t)(need - d->parts_size) - (size_t)(p - (uint8_t *)buf));
+		memcpy((uint8_t *)buf + (need - d->parts_size), d->parts, d->parts_size);
+	}
 	return need;
 }
 
@@ -154,6 +160,19 @@ static int unpack_head(const void *buf, size_t size, struct rvl_kernel_desc *d)
 	return 0;
 }
 
+/* What a chain has behind its arguments, to the end of the descriptor. */
+static int unpack_parts(const uint8_t *p, const void *buf, struct rvl_kernel_desc *d)
+{
+	struct packed_head h;
+
+	memcpy(&h, buf, sizeof(h));
+	if (p > (const uint8_t *)buf + h.size)
+		return -EBADMSG;
+	d->parts = p;
+	d->parts_size = h.size - (uint32_t)(p - (const uint8_t *)buf);
+	return 0;
+}
+
 int rvl_desc_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d)
 {
 	const uint8_t *p = (const uint8_t *)buf + sizeof(struct packed_head);
@@ -179,11 +198,13 @@ int rvl_desc_unpack(const void *buf, size_t size, struct rvl_kernel_desc *d)
 	}
 	for (uint32_t i = 0; i < n && !rc; i++)
 		rc = unpack_quant(i < d->n_in ? &d->in[i] : &d->out[i - d->n_in], &p, &left);
-	if (rc || !rvl_op_names_def(d->op))
+	if (rc || !(rvl_op_names_def(d->op) || d->op == RVL_OP_CHAIN))
 		return rc;
 	p = (const uint8_t *)buf + aligned(p - (const uint8_t *)buf);
 	if (p > (const uint8_t *)buf + size)
 		return -EBADMSG;
+	if (d->op == RVL_OP_CHAIN)
+		return unpack_parts(p, buf, d);
 	return rvl_attrs_unpack(p, size - (size_t)(p - (const uint8_t *)buf), d);
 }
 

@@ -68,6 +68,8 @@ struct rvl_bcast {
 };
 
 struct rvl_i8_mat;
+struct rvl_chain;
+struct rvl_row_kernel;
 struct rvl_sc;
 struct rvl_b_conv;
 
@@ -87,6 +89,8 @@ struct rvl_kernel {
 	struct rvl_sc *sc;
 	struct rvl_b_conv *bin;
 	struct rvl_kernel *inner;	/* Q_GENERAL: the operator on floats */
+	struct rvl_chain *chain;	/* CHAIN: the operators and their stripes */
+	const struct rvl_row_kernel *rows;	/* how it computes some rows of an image; or NULL */
 	bool reference;
 	bool swapped;		/* operands of an addition are exchanged */
 	bool too_large;		/* rvl_kernel_mem() refused a size beyond the limit */
@@ -133,6 +137,8 @@ int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_global_pool(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_move(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_transpose(struct rvl_kernel *k, bool reference, char *why);
+int rvl_setup_chain(struct rvl_kernel *k, bool reference, char *why);
+void rvl_chain_free(struct rvl_chain *c);
 int rvl_setup_reorder(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_b_sign(struct rvl_kernel *k, bool reference, char *why);
 int rvl_setup_b_conv(struct rvl_kernel *k, bool reference, char *why);

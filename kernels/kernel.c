@@ -121,14 +121,15 @@ static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t 
 
 /*
  * The kernels of RVL_OPS take the element types up to bool; operands of the other types are left to
- * the descriptors. A copy takes any type, because a folded constant may be an output of the model.
+ * the descriptors. A copy takes any type, because a folded constant may be an output of the model. The
+ * operators of a chain check their operands.
  */
 static int check_types(const struct rvl_kernel_desc *d, char *why)
 {
 	bool bits = rvl_op_traits(d->op) & RVL_TRAIT_BITS;
 	bool wide = d->op == RVL_OP_DEQUANTIZE || d->op == RVL_OP_Q_RESCALE;
 
-	if (d->op == RVL_OP_IDENTITY || d->op == RVL_OP_REORDER)
+	if (d->op == RVL_OP_IDENTITY || d->op == RVL_OP_REORDER || d->op == RVL_OP_CHAIN)
 		return 0;
 	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
 		enum rvl_type t = i < d->n_in ? d->in[i].type : d->out[i - d->n_in].type;
@@ -245,6 +246,7 @@ void rvl_kernel_free(struct rvl_kernel *k)
 	if (!k)
 		return;
 	rvl_kernel_free(k->inner);
+	rvl_chain_free(k->chain);
 	for (uint32_t i = 0; i < k->n_mem; i++)
 		free(k->mem[i]);
 	free(k);

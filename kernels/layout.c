@@ -130,6 +130,8 @@ int rvl_kernel_check_layouts(const struct rvl_kernel_desc *d, char *why)
 	enum rvl_layouts can = rvl_kernel_layouts(d);
 	uint32_t seen = 0;
 
+	if (d->op == RVL_OP_CHAIN)
+		return 0;	/* its operators check their operands */
 	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
 		const struct rvl_kernel_arg *a = operand(d, i);
 		bool image = is_image(d, i);
@@ -242,6 +244,8 @@ int rvl_kernel_check_pitches(const struct rvl_kernel_desc *d, char *why)
 {
 	bool renames = rvl_op_traits(d->op) & RVL_TRAIT_RENAMES;
 
+	if (d->op == RVL_OP_CHAIN)
+		return 0;	/* its operators check their operands */
 	for (uint32_t i = 0; i < d->n_in + d->n_out; i++) {
 		const struct rvl_kernel_arg *a = operand(d, i);
 		enum rvl_pitches can = rvl_kernel_pitches(d, i);

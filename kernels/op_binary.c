@@ -6,6 +6,7 @@
 #include "isa.h"
 #include "qmath.h"
 #include "ref.h"
+#include "rows.h"
 
 struct span_ctx {
 	const struct rvl_kernel *k;
@@ -127,18 +128,47 @@ static void qspan(void *ctx, int64_t n, int64_t a, int64_t b, int64_t y)
 	s->fn(s->p, n, s->a + a, s->bc->ia, s->b + b, s->bc->ib, s->y + y);
 }
 
+static rvl_i8_binary_fn *qbinary_fn(bool mul, bool reference)
+{
+	const struct rvl_i8_convert *f = rvl_i8_kernels()->convert;
+
+	if (reference)
+		return mul ? rvl_ref_qmul : rvl_ref_qadd;
+	return mul ? f->mul : f->add;
+}
+
 void rvl_qbinary_run(const struct rvl_qbinary *p, bool mul, bool reference,
 		     const struct rvl_bcast *bc, const void *a, const void *b, void *y,
 		     const struct rvl_pool *pool)
 {
 	struct qspan_ctx s = {
-		.p = p, .bc = bc, .a = a, .b = b, .y = y, .fn = mul ? rvl_ref_qmul : rvl_ref_qadd,
+		.p = p, .bc = bc, .a = a, .b = b, .y = y, .fn = qbinary_fn(mul, reference),
 	};
-	const struct rvl_i8_convert *f = rvl_i8_kernels()->convert;
 
-	if (!reference)
-		s.fn = mul ? f->mul : f->add;
 	rvl_bcast_run(bc, pool, qspan, &s);
+}
+
+/* Rows of dense operands of the same shape. */
+static void quant_rows(const struct rvl_kernel *k, const struct rvl_rows *r)
+{
+	const int64_t *dim = k->d.out[0].shape.dim;
+	int64_t row = dim[1] * dim[3], at = r->first * row;
+	struct qspan_ctx s = {
+		.p = &k->qb, .bc = &k->bc, .a = r->in[k->swapped], .b = r->in[!k->swapped], .y = r->out,
+		.fn = qbinary_fn(k->d.op == RVL_OP_Q_MUL, k->reference),
+	};
+
+	qspan(&s, r->past * row - at, at, at, at);
+}
+
+const struct rvl_row_kernel rvl_rows_qbinary = { .images = 2, .run = quant_rows };
+
+/* Images in NHWC whose elements follow one another in one span. */
+static bool has_rows(const struct rvl_kernel *k)
+{
+	const struct rvl_bcast *bc = &k->bc;
+
+	return rvl_in_nhwc(&k->d) && bc->rank == 0 && bc->ia == 1 && bc->ib == 1 && bc->iy == 1;
 }
 
 static int run_quant(const struct rvl_kernel *k, const void *const *in, void *const *out,
@@ -215,5 +245,6 @@ int rvl_setup_qbinary(struct rvl_kernel *k, bool reference, char *why)
 	k->reference = reference;
 	binary_params(k, a, b);
 	k->run = run_quant;
+	k->rows = has_rows(k) ? &rvl_rows_qbinary : NULL;
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "internal.h"
 #include "pool.h"
+#include "rows.h"
 #include "qmath.h"
 #include "ref.h"
 
@@ -328,6 +329,24 @@ static int run_max_nhwc(const struct rvl_kernel *k, const void *const *in, void 
 	return 0;
 }
 
+/* Rows of the results of one image. */
+static void pixel_rows(struct pixels_run *r, const struct rvl_rows *c)
+{
+	r->x = (const char *)c->in[0];
+	r->y = (char *)c->out;
+	for (int64_t oy = c->first; oy < c->past; oy++)
+		pixel_row(r, (uint32_t)oy);
+}
+
+static void max_rows(const struct rvl_kernel *k, const struct rvl_rows *c)
+{
+	struct pixels_run r = { .k = k, .pixel = max_of };
+
+	pixel_rows(&r, c);
+}
+
+const struct rvl_row_kernel rvl_rows_max_pool = { .images = 1, .window = true, .run = max_rows };
+
 static int run_max(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		   void *scratch, const struct rvl_pool *pool)
 {
@@ -352,18 +371,36 @@ static int run_average(const struct rvl_kernel *k, const void *const *in, void *
 	return 0;
 }
 
-static int run_qaverage(const struct rvl_kernel *k, const void *const *in, void *const *out,
-			void *scratch, const struct rvl_pool *pool)
+static struct rvl_qaverage average_params(const struct rvl_kernel *k)
 {
 	const struct rvl_kernel_arg *x = &k->d.in[0], *y = &k->d.out[0];
 	bool u8 = y->type == RVL_TYPE_U8;
-	struct rvl_qaverage p = {
+
+	return (struct rvl_qaverage) {
 		.x_u8 = x->type == RVL_TYPE_U8, .y_u8 = u8,
 		.xs = x->quant.scale[0], .xz = x->quant.zp[0],
 		.ys = y->quant.scale[0], .yz = y->quant.zp[0],
 		.lo = rvl_clamp(k->d.attr.q_lo, rvl_qmin(u8), rvl_qmax(u8)),
 		.hi = rvl_clamp(k->d.attr.q_hi, rvl_qmin(u8), rvl_qmax(u8)),
 	};
+}
+
+static void average_rows(const struct rvl_kernel *k, const struct rvl_rows *c)
+{
+	struct rvl_qaverage p = average_params(k);
+	float value[256];
+	struct pixels_run r = { .k = k, .average = &p, .value = value, .pixel = mean_of };
+
+	rvl_qaverage_values(&p, value);
+	pixel_rows(&r, c);
+}
+
+const struct rvl_row_kernel rvl_rows_qaverage = { .images = 1, .window = true, .run = average_rows };
+
+static int run_qaverage(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			void *scratch, const struct rvl_pool *pool)
+{
+	struct rvl_qaverage p = average_params(k);
 
 	(void)scratch;
 	if (rvl_in_nhwc(&k->d)) {
@@ -394,6 +431,7 @@ int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why)
 		return rc;
 	if (d->op == RVL_OP_Q_AVERAGE_POOL) {
 		k->run = run_qaverage;
+		k->rows = rvl_in_nhwc(d) ? &rvl_rows_qaverage : NULL;
 		return rvl_is_bytes(&d->in[0]) && rvl_is_bytes(&d->out[0]) ? 0 :
 		       rvl_why(why, "operands are not quantised to 8 bits per tensor");
 	}
@@ -404,6 +442,7 @@ int rvl_setup_pool(struct rvl_kernel *k, bool reference, char *why)
 			     !rvl_shape_equal(&d->out[1].shape, &d->out[0].shape)))
 		return rvl_why(why, "indices are not one int64 for each result");
 	k->run = d->op != RVL_OP_MAX_POOL ? run_average : rvl_in_nhwc(d) ? run_max_nhwc : run_max;
+	k->rows = k->run == run_max_nhwc && t != RVL_TYPE_F32 ? &rvl_rows_max_pool : NULL;
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "isa.h"
 #include "qmath.h"
 #include "ref.h"
+#include "rows.h"
 #include "sizes.h"
 
 /* Bytes of an image, and of the channels of a window. The reference kernel does larger ones. */
@@ -51,17 +52,22 @@ static int64_t part_of(int64_t pixels, uint32_t i)
 	return left < PIXELS ? left : PIXELS;
 }
 
-/* Part @i of the image, from PLAIN to channels last. */
-static void order_part(void *arg, uint32_t i)
+/* @n pixels of the image, from PLAIN to channels last. */
+static void order_pixels(const struct conv_run *r, int64_t at, int64_t n)
 {
-	const struct conv_run *r = arg;
 	const struct rvl_conv_geom *g = &r->k->g;
-	int64_t n = part_of(g->h * g->w, i), at = (int64_t)i * PIXELS;
 
 	if (g->c == 3)
 		r->k->i8->f->convert->interleave3(r->x + at, g->xp.c, n, r->ordered + at * g->c);
 	else
 		rvl_i8_transpose(r->x + at, g->xp.c, g->c, n, r->ordered + at * g->c, g->c);
+}
+
+static void order_part(void *arg, uint32_t i)
+{
+	const struct conv_run *r = arg;
+
+	order_pixels(r, (int64_t)i * PIXELS, part_of(r->k->g.h * r->k->g.w, i));
 }
 
 /* Part @i of the results, from channels last to PLAIN. */
@@ -338,6 +344,63 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 	return 0;
 }
 
+/* ---- some rows ---- */
+
+/* Scratch for the rows of the image that @rows rows of the results read. */
+static int64_t ordered_rows_bytes(const struct rvl_kernel *k, int64_t rows)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	int64_t most = (rows - 1) * g->s[0] + (g->k[0] - 1) * g->d[0] + 1;
+
+	return is_ordered(&g->xp, g->c) ? 0 : rvl_round_up(rvl_least(most, g->h) * g->w * g->c, 64);
+}
+
+/* The place where row 0 of the image would be if its rows lay in @mem from the first one read on. */
+static const uint8_t *order_rows(const struct conv_run *r, const struct rvl_rows *c)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	struct rvl_row_range x = rvl_rows_under(r->k, (struct rvl_row_range) { c->first, c->past });
+	struct conv_run moved = *r;
+
+	moved.ordered = c->scratch - x.first * g->w * g->c;
+	for (int64_t at = x.first * g->w, past = x.past * g->w; at < past; at += PIXELS)
+		order_pixels(&moved, at, rvl_least(PIXELS, past - at));
+	return moved.ordered;
+}
+
+static void run_rows(const struct rvl_kernel *k, const struct rvl_rows *c)
+{
+	const struct rvl_conv_geom *g = &k->g;
+	struct conv_run r = {
+		.k = k, .x = c->in[0], .pixels = c->in[0], .results = c->out,
+		.x_step = pixel_step(&g->xp, g->c), .y_step = pixel_step(&g->yp, g->m),
+	};
+	struct rvl_i8_job j = {
+		.m = k->i8, .first = c->first * g->ow, .rows = (c->past - c->first) * g->ow,
+		.fill = fill_conv, .ctx = &r, .y = c->out, .y_stride = r.y_step,
+		.scratch = c->scratch + ordered_rows_bytes(k, c->past - c->first),
+	};
+
+	if (!is_ordered(&g->xp, g->c))
+		r.pixels = order_rows(&r, c);
+	find_rows(&r);
+	if (!k->i8->dw) {
+		rvl_i8_run_rows(&j);
+		return;
+	}
+	for (int64_t oy = c->first; oy < c->past; oy++)
+		depthwise_row(&r, (uint32_t)oy);
+}
+
+static int64_t rows_scratch(const struct rvl_kernel *k, int64_t rows)
+{
+	return ordered_rows_bytes(k, rows) + (k->i8->dw ? 0 : rvl_i8_rows_scratch(k->i8));
+}
+
+const struct rvl_row_kernel rvl_rows_qconv = {
+	.images = 1, .window = true, .run = run_rows, .scratch = rows_scratch,
+};
+
 static int run_ref(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		   void *scratch, const struct rvl_pool *pool)
 {
@@ -531,6 +594,7 @@ static int setup_fast(struct rvl_kernel *k)
 		return rc;
 	k->scratch = (size_t)(ordered_bytes(g) + result_bytes(g));
 	k->run = run_fast;
+	k->rows = result_bytes(g) ? NULL : &rvl_rows_qconv;
 	rc = depthwise ? setup_depthwise(k) : setup_dense(k);
 	if (!rc)
 		drop_channel_params(k, g->m);

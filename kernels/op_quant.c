@@ -5,6 +5,7 @@
 #include "internal.h"
 #include "isa.h"
 #include "qmath.h"
+#include "rows.h"
 
 /* Maps an element to its scale: one per tensor, or one per channel along attr.axis. */
 struct channels {
@@ -251,6 +252,22 @@ static int run_rescale(const struct rvl_kernel *k, const void *const *in, void *
 	return 0;
 }
 
+static void rescale_rows(const struct rvl_kernel *k, const struct rvl_rows *r)
+{
+	const int64_t *dim = k->d.out[0].shape.dim;
+	int64_t row = dim[1] * dim[3], at = r->first * row;
+
+	rvl_i8_look_up(k->lut, r->in[0] + at, r->past * row - at, r->out + at);
+}
+
+const struct rvl_row_kernel rvl_rows_table = { .images = 1, .run = rescale_rows };
+
+/* Dense images in NHWC. */
+static bool has_rows(const struct rvl_kernel *k)
+{
+	return rvl_in_nhwc(&k->d) && !k->d.in[0].pitched && !k->d.out[0].pitched;
+}
+
 /* An int16 has too many values for a table. */
 static void rescale_shorts(const struct spans *s, int64_t first, int64_t n, int64_t x, int64_t y)
 {
@@ -307,6 +324,7 @@ int rvl_setup_rescale(struct rvl_kernel *k, bool reference, char *why)
 		rvl_st8(k->lut, i, rvl_quantize(v, y->quant.scale[0], y->quant.zp[0], lo, hi));
 	}
 	k->run = run_rescale;
+	k->rows = has_rows(k) ? &rvl_rows_table : NULL;
 	return 0;
 }
 
@@ -517,5 +535,6 @@ int rvl_setup_q_table(struct rvl_kernel *k, bool reference, char *why)
 	if (!k->lut)
 		return -ENOMEM;
 	k->run = t.n > 1 ? run_tables : run_rescale;
+	k->rows = t.n == 1 && has_rows(k) ? &rvl_rows_table : NULL;
 	return make_tables(k, t.n, why);
 }

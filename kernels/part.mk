@@ -35,6 +35,8 @@ $(eval $(call unit_test,op_core,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,kernels_sc,kernels uapi,-lm))
 $(eval $(call program,unit/test_int8,tests/unit/test_int8.c $(wildcard tests/int8/*.c) tests/kernels/guarded.c,kernels uapi,-Wl$(comma)--wrap=rvl_isa_available -Wl$(comma)--wrap=rvl_i8_kernels -lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_int8
+$(eval $(call program,unit/test_chain,tests/unit/test_chain.c tests/kernels/guarded.c,kernels uapi,-lm $(CHECK_LIBS)))
+UNIT_TESTS += $(BUILD)/unit/test_chain
 $(eval $(call program,unit/test_float,tests/unit/test_float.c tests/float/shapes.c tests/kernels/guarded.c,kernels uapi,-lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_float
 $(eval $(call program,unit/test_binary_layers,tests/unit/test_binary_layers.c tests/binary/layers.c tests/kernels/guarded.c,kernels uapi,-Wl$(comma)--wrap=rvl_b_kernels -lm $(CHECK_LIBS)))

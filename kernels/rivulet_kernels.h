@@ -49,6 +49,9 @@ struct rvl_kernel_desc {
 	 */
 	const struct rvl_op_def *def;
 	struct rvl_attr_value value[RVL_MAX_ATTRS];
+	/* Of RVL_OP_CHAIN: what rvl_chain_pack() wrote, a multiple of 8 bytes. Borrowed. */
+	const void *parts;
+	uint32_t parts_size;
 	struct rvl_kernel_arg in[RVL_MAX_IN];
 	struct rvl_kernel_arg out[RVL_MAX_OUT];
 };
@@ -204,6 +207,34 @@ int32_t rvl_constant_axis(const struct rvl_call *c, uint32_t x, uint32_t i);
 
 /** Whether a Q_TABLE may have a table for each index of axis @axis of its operand @x. */
 bool rvl_tables_fit(const struct rvl_shape *x, int32_t axis);
+
+/* ---- chains of operators ---- */
+
+#define RVL_CHAIN_MAX 12	/* operators */
+#define RVL_CHAIN_IN 3		/* operands of each */
+#define RVL_CHAIN_MADE 0x10000u
+/* Bytes of rows of all results between the operators, which are to stay in the second-level cache. */
+#define RVL_CHAIN_BYTES (128 << 10)
+
+/*
+ * An operator of a chain, behind those whose results it reads. Operand i is input in[i] of the chain,
+ * or, from RVL_CHAIN_MADE on, the result of an operator before it; what @d says of an absent one does
+ * not matter. The last operator makes the result of the chain; the others are read by operators behind
+ * them only.
+ */
+struct rvl_chain_part {
+	const struct rvl_kernel_desc *d;
+	uint32_t in[RVL_CHAIN_IN];
+};
+
+/** Writes the parts of a chain. Returns the size, as rvl_desc_pack() does. */
+int64_t rvl_chain_pack(const struct rvl_chain_part *parts, uint32_t n, void *buf, size_t size);
+
+/** Whether the kernel can be in a chain: it computes rows of an image in NHWC. */
+bool rvl_kernel_joins(const struct rvl_kernel *k);
+
+/** Rows of a stripe; 0 of other kernels than chains. */
+int64_t rvl_chain_height(const struct rvl_kernel *k);
 
 /* ---- descriptors as bytes ---- */
 

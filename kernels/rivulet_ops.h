@@ -244,7 +244,10 @@ struct rvl_inputs {
 	  "(x, w[, scale, bias, threshold, shortcut, shortcut scale, prelu])") \
 	X(B_MAX_POOL, 72, "BinaryMaxPool", RVL_INPUTS(1, 1), \
 	  b_pool, none, B_MAX_POOL, RVL_TRAIT_MADE | RVL_TRAIT_PLACES | RVL_TRAIT_BITS, \
-	  "disjunction of the bits under a 2-D window")
+	  "disjunction of the bits under a 2-D window") \
+	X(CHAIN, 80, "Chain", RVL_INPUTS(1, 32), \
+	  chain, none, CHAIN, RVL_TRAIT_PLACES, \
+	  "operators on images, computed in stripes of rows; made by the back end")
 
 enum rvl_op {
 #define RVL_OP_ENUM(id, num, ...) RVL_OP_##id = (num),

@@ -112,6 +112,8 @@ struct rvl_control {
 	int (*expand)(struct rvl_graph *g, struct rvl_node *n, const char **why, struct rvl_err *err);
 };
 
+struct rvl_node_chain;
+
 struct rvl_node {
 	const char *name;		/* never NULL; "Conv_12" style when the model gave none */
 	const char *op_type;		/* as the model wrote it, for messages ("QLinearConv") */
@@ -142,6 +144,13 @@ struct rvl_node {
 	bool stochastic;		/* its products are streams where a variant has a length */
 	bool free;			/* its results are views: nothing executes it (rvl_pass_views()) */
 	bool copies;			/* made by rvl_pass_views() to copy a value that is no view */
+	struct rvl_node_chain *chain;	/* whose step computes it, or NULL; set by rvl_pass_chains() */
+};
+
+/* Nodes that one step of the CPU computes together, in order; only the last result is read outside. */
+struct rvl_node_chain {
+	uint32_t n;
+	struct rvl_node *node[RVL_CHAIN_MAX];
 };
 
 /* A run of nodes g->nodes[first .. first + count) of one place, in order of execution. */
@@ -357,6 +366,15 @@ void rvl_node_q_range(const struct rvl_node *n, int32_t *lo, int32_t *hi);
  * its tensors. Everything is borrowed from the graph.
  */
 void rvl_node_desc(const struct rvl_node *n, struct rvl_kernel_desc *d);
+
+/**
+ * The same of the kernel that computes a chain; its parts are of the graph's arena. @in, of RVL_MAX_IN:
+ * the tensors of its inputs. -ENOMEM, or -E2BIG.
+ */
+int rvl_chain_desc(struct rvl_graph *g, const struct rvl_node_chain *chain, struct rvl_kernel_desc *d,
+		   struct rvl_tensor **in);
+/** Whether the node is the last of a chain. */
+bool rvl_ends_chain(const struct rvl_node *n);
 
 /** A node of the table of descriptors as its shape rule sees it: no outputs yet. */
 void rvl_node_call(const struct rvl_node *n, struct rvl_call *c);

@@ -32,7 +32,7 @@ struct rvl_bcmd {
 /* One step of the program being built. */
 struct rvl_bstep {
 	bool npu;
-	const struct rvl_node *node; /* CPU: the node; NPU: of the first layer */
+	const struct rvl_node *node; /* CPU: the node, or the last of a chain; NPU: of the first layer */
 	uint32_t layer0, layers;     /* NPU: of be->layer */
 	uint32_t nread, nwrite;
 	struct rvl_tensor *read[RIVULET_STEP_REFS]; /* CPU: by operand, NULL where absent */

@@ -296,6 +296,7 @@ CPU_ONLY(CONSTANT, always_float);
 CPU_ONLY(PACK_BLOCKED, always_float);
 CPU_ONLY(UNPACK_BLOCKED, always_float);
 CPU_ONLY(REORDER, always_float);
+CPU_ONLY(CHAIN, always_float);
 static const struct rvl_npu_op npu_B_SIGN = {
 	.condition = { { "an image of int8 or uint8 in", sign_of_bytes } },
 	.build = rvl_build_binary_sign, .joins = RVL_JOINS_AS_BITS,

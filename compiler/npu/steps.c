@@ -202,6 +202,36 @@ static int new_step(struct rvl_backend *be, struct rvl_bstep **out)
 	return 0;
 }
 
+/* What a chain reads and writes; its other values have no memory. */
+static int chain_step(struct rvl_backend *be, struct rvl_node *n, struct rvl_bstep *s)
+{
+	const struct rvl_node_chain *c = n->chain;
+	struct rvl_kernel_desc *d = malloc(sizeof(*d));
+	int rc = d ? rvl_chain_desc(be->g, c, d, s->read) : -ENOMEM;
+
+	if (!rc)
+		s->nread = d->n_in;
+	free(d);
+	if (rc)
+		return rc;
+	s->write[s->nwrite++] = n->out[0];
+	for (uint32_t i = 0; i < c->n - 1; i++)
+		s->macs += rvl_node_macs(c->node[i]);
+	s->name = rvl_graph_printf(be->g, "%s .. %s", c->node[0]->name, n->name);
+	return s->name ? 0 : -ENOMEM;
+}
+
+static void node_step(const struct rvl_node *n, struct rvl_bstep *s)
+{
+	s->name = n->name;
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i])
+			s->read[s->nread++] = n->in[i];
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i])
+			s->write[s->nwrite++] = n->out[i];
+}
+
 static int cpu_step(struct rvl_backend *be, struct rvl_node *n)
 {
 	struct rvl_bstep *s;
@@ -210,14 +240,13 @@ static int cpu_step(struct rvl_backend *be, struct rvl_node *n)
 	if (rc)
 		return rc;
 	s->node = n;
-	s->name = n->name;
 	s->macs = rvl_node_macs(n);
-	for (uint32_t i = 0; i < n->n_in; i++)
-		if (n->in[i])
-			s->read[s->nread++] = n->in[i];
-	for (uint32_t i = 0; i < n->n_out; i++)
-		if (n->out[i])
-			s->write[s->nwrite++] = n->out[i];
+	if (!n->chain)
+		node_step(n, s);
+	else
+		rc = chain_step(be, n, s);
+	if (rc)
+		return rc;
 	for (uint32_t i = 0; i < s->nread; i++)
 		be->store[s->read[i]->id]->used = true;
 	for (uint32_t i = 0; i < s->nwrite; i++)
@@ -484,9 +513,12 @@ static int make_steps(struct rvl_backend *be, const uint32_t *node_layer, const 
 			rc = npu_steps(be, s, node_layer, fam);
 			continue;
 		}
-		for (uint32_t j = 0; j < s->count && !rc; j++)
-			if (!g->nodes[s->first + j]->free)
-				rc = cpu_step(be, g->nodes[s->first + j]);
+		for (uint32_t j = 0; j < s->count && !rc; j++) {
+			struct rvl_node *n = g->nodes[s->first + j];
+
+			if (!n->free && (!n->chain || rvl_ends_chain(n)))
+				rc = cpu_step(be, n);
+		}
 	}
 	return rc;
 }

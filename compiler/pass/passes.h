@@ -102,6 +102,12 @@ void rvl_views_settle(struct rvl_graph *g);
 typedef bool (*rvl_nhwc_fn)(const struct rvl_node *n, void *arg);
 int rvl_pass_layout(struct rvl_graph *g, rvl_nhwc_fn reads, void *arg, struct rvl_err *err);
 
+/**
+ * Makes chains of the steps of the CPU between which large images lie (rvl_node.chain). For the
+ * partitioned graph, after all passes that change layouts and views.
+ */
+int rvl_pass_chains(struct rvl_graph *g, struct rvl_err *err);
+
 /* The passes before partition, in order: a table so that tests and `explain` can walk it. */
 struct rvl_pass {
 	const char *name;

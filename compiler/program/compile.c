@@ -253,6 +253,8 @@ static int whole(struct rvl_backend *be, const void *onnx, size_t size,
 		rc = assign_layouts(be);
 	if (!rc && be->views)
 		rc = assign_pitches(be);
+	if (!rc && !be->opt->no_chains)
+		rc = rvl_pass_chains(be->g, be->err);
 	if (!rc)
 		rc = back(be, onnx, size, &out);
 	if (rvl_arena_failed(be->g->arena))

@@ -202,6 +202,40 @@ static void cpu_row(struct rivulet_explain *e, const struct rvl_backend *be,
 	e->rows[e->n_rows - 1].reason = both(e, how, e->rows[e->n_rows - 1].reason);
 }
 
+/* The nodes that a step of the CPU computes. */
+static uint32_t nodes_of(const struct rvl_bstep *s, struct rvl_node *const **list)
+{
+	if (!s->node->chain) {
+		*list = (struct rvl_node *const *)&s->node;
+		return 1;
+	}
+	*list = s->node->chain->node;
+	return s->node->chain->n;
+}
+
+static void note_chain(struct rivulet_explain *e, uint32_t step)
+{
+	struct rivulet_explain_row *r = &e->rows[e->n_rows - 1];
+	char text[80];
+
+	snprintf(text, sizeof(text), "in stripes of rows with the operators of step %u", step);
+	r->reason = both(e, r->reason, text);
+}
+
+/* A row for each node; the values between those of a chain have no memory. */
+static void cpu_rows(struct rivulet_explain *e, const struct rvl_backend *be, const struct rvl_bstep *s,
+		     uint32_t step)
+{
+	struct rvl_node *const *list;
+	uint32_t n = nodes_of(s, &list);
+
+	for (uint32_t i = 0; i < n; i++) {
+		cpu_row(e, be, list[i], step);
+		if (n > 1)
+			note_chain(e, step);
+	}
+}
+
 static void fill_levels(const struct rvl_backend *be, struct rivulet_explain *e)
 {
 	if (!be->board)
@@ -269,11 +303,14 @@ static void fill_moves(const struct rvl_backend *be, struct rivulet_explain *e)
 		e->views++;
 		e->view_bytes += (uint64_t)rvl_tensor_bytes(t);
 	}
-	for (uint32_t i = 0; i < be->n_steps; i++)
-		if (!be->step[i].npu) {
-			add_copy(e, be->step[i].node);
-			add_reorders(e, be->step[i].node);
+	for (uint32_t i = 0; i < be->n_steps; i++) {
+		struct rvl_node *const *list;
+
+		for (uint32_t k = 0; !be->step[i].npu && k < nodes_of(&be->step[i], &list); k++) {
+			add_copy(e, list[k]);
+			add_reorders(e, list[k]);
 		}
+	}
 	for (uint32_t i = 0; i < be->n_layers; i++)
 		add_copy(e, be->layer[i]->node);
 }
@@ -300,14 +337,14 @@ struct uses {
 	uint32_t reads, writes;
 };
 
-static void step_uses(const struct rvl_backend *be, const struct rvl_bstep *s, struct uses *u)
+static void node_uses(const struct rvl_backend *be, const struct rvl_node *n, struct uses *u)
 {
-	for (uint32_t i = 0; i < s->nread; i++)
-		if (s->read[i])
-			u->read[u->reads++] = be->store[s->read[i]->id];
-	for (uint32_t i = 0; i < s->nwrite; i++)
-		if (s->write[i])
-			u->write[u->writes++] = be->store[s->write[i]->id];
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i])
+			u->read[u->reads++] = be->store[n->in[i]->id];
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i])
+			u->write[u->writes++] = be->store[n->out[i]->id];
 }
 
 static void layer_uses(const struct rvl_layer *l, struct uses *u)
@@ -357,9 +394,10 @@ static int fill_edges(const struct rvl_backend *be, struct rivulet_explain *e)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < be->n_steps; i++) {
 		const struct rvl_bstep *s = &be->step[i];
+		struct rvl_node *const *list;
 
-		if (!s->npu)
-			step_uses(be, s, &u[row++]);
+		for (uint32_t k = 0; !s->npu && k < nodes_of(s, &list); k++)
+			node_uses(be, list[k], &u[row++]);
 		for (uint32_t l = 0; s->npu && l < s->layers; l++)
 			layer_uses(be->layer[s->layer0 + l], &u[row++]);
 	}
@@ -397,11 +435,12 @@ static int node_edges(const struct rvl_graph *g, struct rivulet_explain *e)
 static int fill_spans(const struct rvl_backend *be, struct rivulet_explain *e)
 {
 	uint32_t *row_of = calloc(be->n_layers + 1, sizeof(*row_of)), row = 0;
+	struct rvl_node *const *list;
 
 	if (!row_of)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < be->n_steps; i++) {
-		row += !be->step[i].npu;
+		row += be->step[i].npu ? 0 : nodes_of(&be->step[i], &list);
 		for (uint32_t l = 0; be->step[i].npu && l < be->step[i].layers; l++)
 			row_of[be->step[i].layer0 + l] = row++;
 	}
@@ -418,7 +457,7 @@ static int fill_spans(const struct rvl_backend *be, struct rivulet_explain *e)
 
 int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct rivulet_explain *e)
 {
-	int rc = start(e, be, be->n_layers + be->n_steps);
+	int rc = start(e, be, be->n_layers + be->g->n_nodes);
 
 	if (rc) {
 		rivulet_explain_free(e);
@@ -429,7 +468,7 @@ int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct 
 		const struct rivulet_explain_segment *seg = rvl_seg(be, be->n_variants - 1, i);
 
 		if (!s->npu) {
-			cpu_row(e, be, s->node, i);
+			cpu_rows(e, be, s, i);
 			continue;
 		}
 		for (uint32_t l = 0; l < s->layers; l++)

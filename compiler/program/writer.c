@@ -84,14 +84,20 @@ static int pack_params(struct writer *w, struct rvl_bstep *s)
 	struct rvl_backend *be = w->be;
 	const struct rvl_mode *mode = rvl_mode_of(s->node);
 	uint32_t length;
+	struct rvl_tensor *in[RVL_MAX_IN];
 	struct rvl_kernel_desc d;
 	struct rvl_kernel *k;
 	char why[RVL_WHY_MAX] = "no kernel for these types";
 	int64_t size;
-	int rc;
+	int rc = 0;
 
-	rvl_node_desc(s->node, &d);
-	if (mode->reference) {
+	if (s->node->chain)
+		rc = rvl_chain_desc(be->g, s->node->chain, &d, in);
+	else
+		rvl_node_desc(s->node, &d);
+	if (rc)
+		return rc;
+	if (!s->node->chain && mode->reference) {
 		rc = rvl_variants_of_cpu(be, s->node, &length);
 		if (rc)
 			return rc;
@@ -253,7 +259,7 @@ static void write_step(const struct writer *w, uint32_t i, struct rivulet_step *
 	*out = (struct rivulet_step){
 		.kind = s->npu ? RIVULET_STEP_NPU : RIVULET_STEP_CPU,
 		.name = w->step_name[i],
-		.op = s->npu ? 0 : (uint32_t)s->node->op,
+		.op = s->npu ? 0 : (uint32_t)(s->node->chain ? RVL_OP_CHAIN : s->node->op),
 		.slots = s->slots,
 		.writes_mask = s->writes_mask,
 		.params = s->params_off,
@@ -284,7 +290,7 @@ static uint32_t options_hash(const struct rivulet_compile_options *o, const uint
 			       o->no_cascade << 6 | o->no_views << 7 |
 			       o->no_prefetch << 8 | o->no_layouts << 9 |
 			       o->no_reconstruct << 10 | o->no_gather << 11 |
-			       o->no_binary << 12;
+			       o->no_binary << 12 | o->no_chains << 13;
 	uint32_t h = rivulet_crc32c(0, &flags, sizeof(flags));
 	uint8_t quantise[32];
 

@@ -39,13 +39,18 @@ static int64_t pointer_bytes(const struct rvl_i8_mat *m, int64_t taps)
 	return rvl_round_up(taps * m->f->mr * (int64_t)sizeof(void *), 64);
 }
 
+static int64_t tile_memory(const struct rvl_i8_mat *m)
+{
+	return m->widens ? WIDE_MEMORY : TILE_MEMORY;
+}
+
 /*
  * How many tiles of rows each of @parts parts prepares together: several if weights do not stay in
  * the cache, which are then read once for all of them, but no more than the part computes.
  */
 static int64_t tiles_ahead(const struct rvl_i8_mat *m, const struct split *s, int64_t parts)
 {
-	int64_t memory = rvl_least(m->widens ? WIDE_MEMORY : TILE_MEMORY, AHEAD_MEMORY / parts);
+	int64_t memory = rvl_least(tile_memory(m), AHEAD_MEMORY / parts);
 	int64_t most = rvl_least(s->by_columns ? s->tiles : rvl_ceil_div(s->tiles, parts), MAX_TILES);
 
 	if (m->blocks * weight_bytes(m) <= CACHED_WEIGHTS || s->tile_bytes > memory)
@@ -53,8 +58,8 @@ static int64_t tiles_ahead(const struct rvl_i8_mat *m, const struct split *s, in
 	return rvl_least(memory / s->tile_bytes, most);
 }
 
-/* Rows are spread evenly over the tiles, in pairs. */
-static struct split split_of(const struct rvl_i8_mat *m, int64_t rows)
+/* Rows are spread evenly over the tiles, in pairs, and tiles over at most @most parts. */
+static struct split split_of(const struct rvl_i8_mat *m, int64_t rows, int64_t most)
 {
 	struct split s = { 0 };
 	int64_t parts;
@@ -75,6 +80,7 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows)
 	s.by_columns = m->blocks > 1 && s.tiles < (s.row_bytes ? FEW_TILES : 2 * MAX_ITEMS);
 	parts = rvl_least(s.by_columns ? m->blocks : s.tiles,
 		      s.row_bytes && s.by_columns ? FEW_TILES : MAX_ITEMS);
+	parts = rvl_least(parts, most);
 	s.ahead = tiles_ahead(m, &s, parts);
 	s.part_bytes = s.ahead * s.tile_bytes + s.narrow_bytes;
 	s.items = rvl_least(parts, MEMORY / s.part_bytes);
@@ -88,8 +94,16 @@ int64_t rvl_i8_scratch(const struct rvl_i8_mat *m, int64_t rows)
 
 	if (!rows)
 		return 0;
-	s = split_of(m, rows);
+	s = split_of(m, rows, MAX_ITEMS);
 	return s.items * s.part_bytes;
+}
+
+/* Full tiles are the largest ones. Smaller ones fill the memory of several tiles better. */
+int64_t rvl_i8_rows_scratch(const struct rvl_i8_mat *m)
+{
+	struct split s = split_of(m, (int64_t)MAX_TILES * m->f->mr, 1);
+
+	return s.ahead == 1 ? s.part_bytes : tile_memory(m) + s.narrow_bytes;
 }
 
 struct run {
@@ -142,7 +156,7 @@ static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *d
 	uint8_t *first = m->widens ? narrow : m->gathers ? copies : dst;
 	int rows = rows_of(r, tile);
 
-	j->fill(j, group, tile * r->s.step, rows, first);
+	j->fill(j, group, j->first + tile * r->s.step, rows, first);
 	if (!m->gathers)
 		complete(m, (const uint8_t **)(void *)first, rows);
 	if (m->widens)
@@ -161,7 +175,7 @@ static void compute(const struct run *r, int64_t group, int64_t block, int64_t t
 		.a = (const uint8_t *const *)(const void *)prepared, .taps = r->s.taps, .kc = r->s.kc,
 		.w = (const uint8_t *)m->w + at * weight_bytes(m), .bias = m->bias + at * nr,
 		.scale = m->scale + at * nr, .y_stride = j->y_stride,
-		.y = j->y + tile * r->s.step * j->y_stride + group * m->n + block * nr,
+		.y = j->y + (j->first + tile * r->s.step) * j->y_stride + group * m->n + block * nr,
 		.rows = rows_of(r, tile), .cols = (int)rvl_least(nr, m->n - block * nr),
 		.x_u8 = m->x_u8, .widened = m->widens, .wide = m->wide, .post = &m->post,
 	};
@@ -207,6 +221,16 @@ void rvl_i8_run(const struct rvl_i8_job *j, const struct rvl_pool *pool)
 
 	if (!j->rows)
 		return;
-	r.s = split_of(j->m, j->rows);
+	r.s = split_of(j->m, j->rows, MAX_ITEMS);
 	rvl_parallel(pool, (uint32_t)r.s.items, item, &r);
+}
+
+void rvl_i8_run_rows(const struct rvl_i8_job *j)
+{
+	struct run r = { .j = j };
+
+	if (!j->rows)
+		return;
+	r.s = split_of(j->m, j->rows, 1);
+	part(&r, j->scratch, 0, r.s.tiles, 0, j->m->blocks);
 }

@@ -67,9 +67,10 @@ struct rvl_i8_job {
 	int64_t rows;
 	rvl_i8_fill_fn fill;
 	const void *ctx;
+	int64_t first;		/* row at which rvl_i8_run_rows() begins */
 	uint8_t *y;
 	int64_t y_stride;
-	uint8_t *scratch;	/* rvl_i8_scratch() bytes, aligned to 64 */
+	uint8_t *scratch;	/* rvl_i8_scratch() or rvl_i8_rows_scratch() bytes, aligned to 64 */
 };
 
 /** y[c * y_pitch + r] = x[r * x_pitch + c] for @rows rows and @cols columns of bytes. */
@@ -84,5 +85,10 @@ static inline int64_t rvl_i8_weight_size(const struct rvl_i8_mat *m)
 
 int64_t rvl_i8_scratch(const struct rvl_i8_mat *m, int64_t rows);
 void rvl_i8_run(const struct rvl_i8_job *j, const struct rvl_pool *pool);
+
+/** Bytes that rvl_i8_run_rows() needs for any number of rows. */
+int64_t rvl_i8_rows_scratch(const struct rvl_i8_mat *m);
+/** Computes rows [j->first, j->first + j->rows) on this thread. */
+void rvl_i8_run_rows(const struct rvl_i8_job *j);
 
 #endif

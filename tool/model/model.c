@@ -46,6 +46,7 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
 		.no_views = a->no_views,
 		.no_layouts = a->no_layouts,
+		.no_chains = a->no_chains,
 		.no_reconstruct = a->no_reconstruct,
 		.no_binary = a->no_binary,
 		.without_modes = (uint32_t)a->no_sparse << RIVULET_MODE_SPARSE |

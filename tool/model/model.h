@@ -26,6 +26,7 @@ struct rvl_model_args {
 	uint64_t batch;
 	struct rvl_dims dims;
 	bool require_npu, cpu_only, no_reconstruct, no_cascade, no_prefetch, no_views, no_layouts, no_sparse;
+	bool no_chains;
 	bool no_binary;
 	bool no_taps, no_gather, serial, prof;
 	struct rvl_frozen frozen;
@@ -48,6 +49,8 @@ int rvl_model_freeze(void *member, const char *value);
 	  RVL_MEMBER(type, m.no_views) },                                                          \
 	{ "no-layouts", 0, NULL, "keep every image that the CPU touches in NCHW",                  \
 	  RVL_MEMBER(type, m.no_layouts) },                                                        \
+	{ "no-chains", 0, NULL, "make every operator on the CPU a step of its own",               \
+	  RVL_MEMBER(type, m.no_chains) },                                                         \
 	{ "no-sparse", 0, NULL, "compute no layer by pairs of a weight and its index",             \
 	  RVL_MEMBER(type, m.no_sparse) },                                                         \
 	{ "no-binary", 0, NULL, "compute layers of two values as other layers",                    \

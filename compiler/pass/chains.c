@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Chains of steps of the CPU. A value between two operators that compute images row by row, larger
+ * than its share of the second-level cache, is written to memory and read back. The kernel of a
+ * chain computes such operators together, in stripes of rows (kernels/chain.c), so that the value has
+ * no memory but a few rows. All results but the last one are read inside the chain only.
+ */
+#include "base/math.h"
+#include "pass/pass.h"
+#include "pass/passes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHARE (256 << 10)	 /* bytes of a value that the cache keeps until it is read */
+#define MOST_WEIGHTS (128 << 10) /* of a chain: each stripe reads them again */
+
+/* By node id: what a node is alone. */
+enum joins { UNKNOWN, JOINS, APART };
+
+struct chains {
+	struct rvl_graph *g;
+	struct rvl_kernel_desc *desc; /* memory for one */
+	uint8_t *joins;
+	struct rvl_err *err;
+};
+
+/* ---- one node ---- */
+
+static enum joins joins_alone(struct chains *c, const struct rvl_node *n)
+{
+	struct rvl_kernel *k;
+	bool can;
+
+	if (n->place != RVL_PLACE_CPU || n->free || n->stochastic || n->n_out != 1 ||
+	    n->n_in > RVL_CHAIN_IN || n->out[0]->bounded)
+		return APART;
+	rvl_node_desc(n, c->desc);
+	if (rvl_kernel_new(c->desc, false, &k, NULL))
+		return APART;	/* its own step has the error */
+	can = rvl_kernel_joins(k);
+	rvl_kernel_free(k);
+	return can ? JOINS : APART;
+}
+
+static bool joins(struct chains *c, const struct rvl_node *n)
+{
+	if (c->joins[n->id] == UNKNOWN)
+		c->joins[n->id] = joins_alone(c, n);
+	return c->joins[n->id] == JOINS;
+}
+
+/* Whether the chain's kernel may keep this value for itself. */
+static bool is_private(const struct rvl_tensor *t)
+{
+	return t->producer && !t->is_output && !t->holds_output && !t->base && !t->pitched &&
+	       t->layout == RIVULET_LAYOUT_NHWC;
+}
+
+/* ---- two chains ---- */
+
+/* A node that is in no chain yet is one alone. */
+static struct rvl_node_chain of(struct rvl_node *n)
+{
+	return n->chain ? *n->chain : (struct rvl_node_chain) { .n = 1, .node = { n } };
+}
+
+static bool has(const struct rvl_node_chain *c, const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < c->n; i++)
+		if (c->node[i] == n)
+			return true;
+	return false;
+}
+
+/* The nodes of both; those of @a come first, and only the last of @b is read outside. */
+static bool append(struct rvl_node_chain *a, const struct rvl_node_chain *b)
+{
+	if (a->n + b->n > RVL_CHAIN_MAX)
+		return false;
+	memcpy(a->node + a->n, b->node, b->n * sizeof(*b->node));
+	a->n += b->n;
+	return true;
+}
+
+static bool read_inside(const struct rvl_tensor *t, const struct rvl_node_chain *c)
+{
+	for (uint32_t i = 0; i < t->n_users; i++)
+		if (!has(c, t->users[i]))
+			return false;
+	return t->n_users > 0;
+}
+
+/* Bytes of the rows between the operators that one row of the last result needs. */
+static int64_t row_bytes(const struct rvl_node_chain *c)
+{
+	int64_t rows[RVL_CHAIN_MAX] = { 0 }, bytes = 0;
+
+	rows[c->n - 1] = 1;
+	for (uint32_t i = c->n; i-- > 0;) {
+		const struct rvl_attr *a = &c->node[i]->attr;
+		int64_t need = (rows[i] - 1) * a->stride[0] + (a->kernel[0] - 1) * (int64_t)a->dilation[0] + 1;
+
+		for (uint32_t j = 0; j < i; j++)
+			if (c->node[i]->in[0] == c->node[j]->out[0] || (c->node[i]->n_in > 1 &&
+			    c->node[i]->in[1] == c->node[j]->out[0]))
+				rows[j] = rvl_max(rows[j], rvl_min(need, c->node[j]->out[0]->shape.dim[2]));
+		if (i < c->n - 1)
+			bytes += rows[i] * c->node[i]->out[0]->shape.dim[1] * c->node[i]->out[0]->shape.dim[3];
+	}
+	return bytes;
+}
+
+static bool fits(const struct rvl_node_chain *c)
+{
+	int64_t weights = 0;
+	uint32_t operands = 0;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		for (uint32_t j = 0; j < c->node[i]->n_in; j++)
+			if (c->node[i]->in[j] && c->node[i]->in[j]->data)
+				weights += rvl_tensor_bytes(c->node[i]->in[j]);
+		operands += c->node[i]->n_in;
+	}
+	return operands <= RVL_MAX_IN && weights <= MOST_WEIGHTS && row_bytes(c) <= RVL_CHAIN_BYTES;
+}
+
+/* An operator without a window that follows a chain reads its rows from the cache, however many. */
+static bool worth(const struct rvl_tensor *t, const struct rvl_node *n)
+{
+	const struct rvl_attr *a = &n->attr;
+	bool window = a->kernel[0] > 1 || a->stride[0] > 1 || n->op == RVL_OP_Q_CONV;
+
+	return rvl_tensor_bytes(t) > SHARE || (t->producer->chain && !window);
+}
+
+/* Writes what is a chain now into all its nodes. */
+static int settle(struct chains *c, const struct rvl_node_chain *chain)
+{
+	struct rvl_node_chain *p = rvl_arena_alloc(c->g->arena, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	*p = *chain;
+	for (uint32_t i = 0; i < p->n; i++)
+		p->node[i]->chain = p;
+	return 0;
+}
+
+/* Joins the chains of the maker of @t and of @n. Returns 1 if done, 0 if they stay apart. */
+static int join(struct chains *c, struct rvl_tensor *t, struct rvl_node *n)
+{
+	struct rvl_node_chain a, b = of(n);
+	int rc;
+
+	if (!t || !is_private(t) || has(&b, t->producer) || !worth(t, n) || !joins(c, n) ||
+	    !joins(c, t->producer))
+		return 0;
+	a = of(t->producer);
+	if (a.node[a.n - 1] != t->producer || !read_inside(t, &b) || !append(&a, &b) || !fits(&a))
+		return 0;
+	rc = settle(c, &a);
+	return rc ? rc : 1;
+}
+
+/* A value that a shortcut reads joins when what the other way makes of it has joined. */
+static int join_operands(struct chains *c, struct rvl_node *n)
+{
+	int rc = 1;
+
+	for (int again = 0; again < 2 && rc >= 0; again++)
+		for (uint32_t i = 0; i < n->n_in && rc >= 0; i++)
+			rc = join(c, n->in[i], n);
+	return rc < 0 ? rc : 0;
+}
+
+/* ---- all ---- */
+
+/* Whether the kernel takes the chain: rows that are read at two paces cannot be known before. */
+static int prove(struct chains *c, const struct rvl_node_chain *chain)
+{
+	struct rvl_tensor *in[RVL_MAX_IN];
+	struct rvl_kernel *k;
+	int rc = rvl_chain_desc(c->g, chain, c->desc, in);
+
+	if (!rc)
+		rc = rvl_kernel_new(c->desc, false, &k, NULL);
+	if (!rc)
+		rvl_kernel_free(k);
+	if (rc == -ENOMEM || !rc)
+		return rc;
+	for (uint32_t i = 0; i < chain->n; i++)
+		chain->node[i]->chain = NULL;
+	return 0;
+}
+
+static int make_chains(struct chains *c)
+{
+	struct rvl_graph *g = c->g;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < g->n_nodes && !rc; i++)
+		if (g->nodes[i]->place == RVL_PLACE_CPU && !g->nodes[i]->free)
+			rc = join_operands(c, g->nodes[i]);
+	for (uint32_t i = 0; i < g->n_nodes && !rc; i++)
+		if (rvl_ends_chain(g->nodes[i]))
+			rc = prove(c, g->nodes[i]->chain);
+	return rc;
+}
+
+int rvl_pass_chains(struct rvl_graph *g, struct rvl_err *err)
+{
+	struct chains c = { .g = g, .desc = malloc(sizeof(*c.desc)), .err = err };
+	uint32_t ids = 0;
+	int rc = -ENOMEM;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		ids = rvl_max(ids, g->nodes[i]->id + 1);
+	c.joins = calloc(ids + 1, 1);
+	if (c.desc && c.joins)
+		rc = make_chains(&c);
+	free(c.desc);
+	free(c.joins);
+	return rc;
+}

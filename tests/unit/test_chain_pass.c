@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The pass of chains: which steps of the CPU become one, what memory that saves, and that the results
+ * are those of single steps.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "prog_exec.h"
+#include "program/program.h"
+#include "qgraph.h"
+#include "suite.h"
+
+static struct qg q;
+
+static struct rvl_tensor *input(int64_t channels, int64_t side)
+{
+	struct rvl_tensor *t = qg_tensor(&q, "x", RVL_TYPE_U8,
+					 (struct rvl_shape){ 4, { 1, channels, side, side } }, 0.03f, 3);
+
+	qg_input(&q, t);
+	return t;
+}
+
+static struct rvl_tensor *conv(struct rvl_tensor *x, int64_t m, int64_t k, int64_t stride, int64_t group)
+{
+	struct qg_conv c = {
+		.m = m, .kh = k, .kw = k, .sy = stride, .sx = stride, .group = group,
+		.pad = { k / 2, k / 2, k / 2, k / 2 }, .wtype = RVL_TYPE_S8, .per_channel = true,
+		.bias = true, .ytype = RVL_TYPE_U8, .wscale = 1 / 512.0f, .yscale = 0.05f,
+	};
+
+	return qg_conv(&q, NULL, x, &c);
+}
+
+static struct rvl_tensor *add(struct rvl_tensor *a, struct rvl_tensor *b)
+{
+	struct rvl_tensor *in[] = { a, b };
+	struct rvl_tensor *y = qg_tensor(&q, NULL, RVL_TYPE_U8, a->shape, 0.06f, 100);
+
+	qg_node(&q, RVL_OP_Q_ADD, NULL, 2, in, y);
+	return y;
+}
+
+/* The first operator and the last one work on a small image, so that no edge of the model is large. */
+static struct rvl_tensor *begin(void)
+{
+	return conv(input(3, 64), 24, 3, 1, 1);
+}
+
+/* 1 x 1 to more channels, depthwise, 1 x 1 to fewer, and the sum with what came in. */
+static void inverted_residual(void)
+{
+	struct rvl_tensor *x = begin(), *t = conv(x, 144, 1, 1, 1);
+
+	t = conv(t, 144, 3, 1, 144);
+	qg_output(&q, conv(add(conv(t, 24, 1, 1, 1), x), 4, 1, 4, 1));
+}
+
+static void conv_and_pool(void)
+{
+	struct rvl_tensor *t = conv(input(3, 128), 64, 3, 2, 1);
+
+	qg_output(&q, conv(qg_max_pool(&q, NULL, conv(t, 96, 1, 1, 1), 3, 2, 1), 4, 1, 4, 1));
+}
+
+/* The large image is read on two ways, of which one is longer. */
+static void shortcut(void)
+{
+	struct rvl_tensor *x = conv(begin(), 80, 1, 1, 1), *t = conv(x, 80, 3, 1, 80);
+
+	qg_output(&q, conv(add(t, x), 4, 1, 4, 1));
+}
+
+/* A result that the caller reads, too, needs memory of its own, and is copied to PLAIN. */
+static void read_outside(void)
+{
+	struct rvl_tensor *t = conv(begin(), 144, 1, 1, 1);
+
+	qg_output(&q, conv(conv(t, 144, 3, 1, 144), 4, 1, 4, 1));
+	qg_output(&q, t);
+}
+
+/* An image of 96 KiB stays in the cache. */
+static void small(void)
+{
+	qg_output(&q, conv(conv(begin(), 24, 3, 1, 24), 4, 1, 4, 1));
+}
+
+struct result {
+	uint8_t out[2][160 * 64 * 64];
+	uint32_t steps, rows;
+	uint64_t arena;
+};
+
+static void execute(const struct rivulet_blob *program, struct result *r)
+{
+	static uint8_t in[3 * 128 * 128];
+	struct rivulet_board board;
+	struct prog_exec x;
+	uint64_t seed = 9;
+	char why[256];
+
+	ck_assert(!rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)));
+	ck_assert_msg(!prog_open(&x, &board, NULL, program->data), "%s", x.err);
+	for (size_t i = 0; i < sizeof(in); i++)
+		in[i] = (uint8_t)splitmix(&seed);
+	x.io[0] = in;
+	memset(r->out, 0, sizeof(r->out));
+	for (uint32_t i = 0; i < x.p->outputs; i++) {
+		ck_assert_uint_le(rivulet_program_tensors(x.p)[1 + i].size, sizeof(r->out[i]));
+		x.io[1 + i] = r->out[i];
+	}
+	ck_assert_msg(!prog_run(&x), "%s", x.err);
+	r->steps = x.p->steps;
+	r->arena = x.p->arena_size;
+	prog_close(&x, true);
+}
+
+static void compile(void (*build)(void), bool chains, struct result *r)
+{
+	const struct rivulet_compile_options opt = { .cpu_only = true, .no_chains = !chains };
+	struct rivulet_blob program = { 0 };
+	struct rivulet_explain e;
+	char why[256];
+
+	qg_open(&q, 7);
+	build();
+	ck_assert_msg(!q.rc, "%s", q.err.msg);
+	ck_assert_msg(!rvl_compile_graph(q.g, NULL, &opt, &program, &e, &q.err), "%s", q.err.msg);
+	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)), "%s", why);
+	r->rows = e.n_rows;
+	execute(&program, r);
+	rivulet_explain_free(&e);
+	rivulet_blob_free(&program);
+}
+
+START_TEST(what_is_joined)
+{
+	static const struct {
+		void (*build)(void);
+		uint32_t steps, nodes;
+		uint64_t saved;		/* bytes of the arena, at least */
+	} want[] = {
+		{ inverted_residual, 3, 6, 800 << 10 },
+		{ conv_and_pool, 3, 4, 280 << 10 },
+		{ shortcut, 3, 5, 500 << 10 },
+		{ read_outside, 5, 5, 0 },
+		{ small, 3, 3, 0 },
+	};
+	static struct result on, off;
+
+	compile(want[_i].build, true, &on);
+	compile(want[_i].build, false, &off);
+	ck_assert(!memcmp(on.out, off.out, sizeof(on.out)));
+	ck_assert_uint_eq(off.steps, want[_i].nodes);
+	ck_assert_uint_eq(on.steps, want[_i].steps);
+	ck_assert_uint_eq(on.rows, want[_i].nodes);
+	ck_assert_uint_le(on.arena + want[_i].saved, off.arena);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("chain_pass");
+	TCase *t = add_case(s, "all", 60, NULL, NULL);
+
+	tcase_add_loop_test(t, what_is_joined, 0, 5);
+	return run_suite(s);
+}
