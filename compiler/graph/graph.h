@@ -319,11 +319,14 @@ static inline bool rvl_is_quant_product(const struct rvl_node *n)
 /** Multiplications of a convolution or matrix product, padding counted; 0 of any other node. */
 uint64_t rvl_node_macs(const struct rvl_node *n);
 
-/** Whether a layer of the NPU sees the operands of the node as images, in whichever layout. */
+/**
+ * Whether a layer of the NPU sees the operands of the node as images, in whichever layout. The only
+ * Q_GENERAL on the NPU is PRelu by channel.
+ */
 static inline bool rvl_layer_of_images(const struct rvl_node *n)
 {
 	return !n->free && !rvl_op_renames(n->op) && n->op != RVL_OP_TRANSPOSE &&
-	       rvl_op_traits(n->op) & (RVL_TRAIT_NHWC | RVL_TRAIT_NHWC_EACH);
+	       (n->op == RVL_OP_Q_GENERAL || rvl_op_traits(n->op) & (RVL_TRAIT_NHWC | RVL_TRAIT_NHWC_EACH));
 }
 
 /** 8-bit type with parameters. */

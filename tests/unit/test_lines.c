@@ -67,6 +67,18 @@ static const struct model models[] = {
 	{ "slopes and a function",
 	  IMAGE("1,20,9,8") WEIGHTS("40,20,3,3") SLOPES("40") "QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q;"
 	  "Sigmoid q -> y;" FINER, 13, 0 },
+	{ "convolution from channels last to channels last",
+	  IMAGE("1,9,8,20")
+	  WEIGHTS("40,20,3,3") "Transpose x -> t perm=[0,3,1,2]; Conv t wf -> c; Transpose c -> y perm=[0,2,3,1];" OUTPUT, 13, 0 },
+	{ "slopes of few pixels to channels last",
+	  IMAGE("1,3,4,3") WEIGHTS("64,3,2,2") SLOPES("64") "QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q;"
+	  "Transpose q -> y perm=[0,2,3,1]; QuantizeLinear y ps pz -> out; out out;", 13, 0 },
+	{ "convolution of channels last",
+	  IMAGE("1,9,8,16") WEIGHTS("40,16,3,3") "Transpose x -> t perm=[0,3,1,2]; Conv t wf -> y;" OUTPUT, 13, 0 },
+	{ "convolution of few channels that are last",
+	  IMAGE("1,9,8,3") WEIGHTS("40,3,3,3") "Transpose x -> t perm=[0,3,1,2]; Conv t wf -> y;" OUTPUT, 13, 0 },
+	{ "convolution to channels last",
+	  IMAGE("1,20,9,8") WEIGHTS("40,20,3,3") "Conv x wf -> c; Transpose c -> y perm=[0,2,3,1];" OUTPUT, 13, 0 },
 	{ "copies of the edges",
 	  IMAGE("1,20,5,6")
 	  WEIGHTS("16,20,1,1") "const p s64 8 0 0 1 2 0 0 2 3; Pad x p -> a mode='edge'; Conv a wf -> y;" OUTPUT, 13, 0 },
@@ -101,7 +113,7 @@ static int run_on(const struct model *m, const struct rivulet_board *b, bool cpu
 	struct rivulet_explain e;
 	struct rvl_err err = { "" };
 	struct pb onnx = ot_model(m->text, m->opset);
-	uint8_t x[20 * 30];
+	uint8_t x[2048];
 	uint64_t seed = 1;
 	struct prog_exec run;
 	int on_cpu = 0;
@@ -112,6 +124,7 @@ static int run_on(const struct model *m, const struct rivulet_board *b, bool cpu
 	for (uint32_t i = 0; i < e.n_rows; i++)
 		on_cpu += strcmp(e.rows[i].where, "npu") != 0;
 	ck_assert_int_eq(prog_open(&run, b, NULL, program.data), 0);
+	ck_assert_uint_le(rivulet_program_tensors(program.data)[0].size, sizeof(x));
 	ck_assert_uint_le(rivulet_program_tensors(program.data)[1].size, MOST_BYTES);
 	run.io[0] = x;
 	run.io[1] = out;
@@ -155,25 +168,31 @@ START_TEST(the_npu_computes_all_of_it)
 }
 END_TEST
 
-/* Operators behind a PRelu by channel, with which the layer of the convolution computes both in one pass. */
-static const char *const behind[] = {
-	"QuantizeLinear p ps pz -> out; out out;",
-	"QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q;"
-	"MaxPool q -> y kernel_shape=[2,2] strides=[2,2]; QuantizeLinear y ps pz -> out; out out;",
-	"QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q; Sigmoid q -> y;" FINER,
+#define SLOPED IMAGE("1,20,9,8") WEIGHTS("40,20,3,3") SLOPES("40")
+#define BEHIND SLOPED "QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q;"
+
+/* Models that the NPU computes in one layer. */
+static const char *const one_layer[] = {
+	SLOPED "QuantizeLinear p ps pz -> out; out out;",
+	BEHIND "MaxPool q -> y kernel_shape=[2,2] strides=[2,2]; QuantizeLinear y ps pz -> out; out out;",
+	BEHIND "Sigmoid q -> y;" FINER,
+	/* images in NHWC, read and written as such */
+	IMAGE("1,9,8,3") WEIGHTS("40,3,3,3") "Transpose x -> t perm=[0,3,1,2]; Conv t wf -> y;" OUTPUT,
+	IMAGE("1,20,9,8") WEIGHTS("40,20,3,3") "Conv x wf -> c; Transpose c -> y perm=[0,2,3,1];" OUTPUT,
+	IMAGE("1,3,4,3") WEIGHTS("64,3,2,2") SLOPES("64") "QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q;"
+	"Transpose q -> y perm=[0,2,3,1]; QuantizeLinear y ps pz -> out; out out;",
 };
 
-START_TEST(slopes_take_no_layer)
+START_TEST(one_layer_is_enough)
 {
 	struct rivulet_board b;
 	struct rivulet_explain e;
 	struct rvl_err err = { "" };
-	char text[2048], why[256];
+	char why[256];
 	struct pb onnx;
 	int layers = 0;
 
-	snprintf(text, sizeof(text), "%s%s", IMAGE("1,20,9,8") WEIGHTS("40,20,3,3") SLOPES("40"), behind[_i]);
-	onnx = ot_model(text, 13);
+	onnx = ot_model(one_layer[_i], 13);
 	ck_assert_msg(!rivulet_board_load(&b, "zu3eg-128", why, sizeof(why)), "%s", why);
 	ck_assert_msg(!rivulet_explain_model(onnx.p, onnx.n, &b, NULL, &e, &err), "%s", err.msg);
 	for (uint32_t i = 0; i < e.n_rows; i++)
@@ -234,7 +253,7 @@ int main(void)
 	TCase *t = add_case(s, "lines", 60, NULL, NULL);
 
 	tcase_add_loop_test(t, the_npu_computes_all_of_it, 0, MODELS);
-	tcase_add_loop_test(t, slopes_take_no_layer, 0, (int)(sizeof(behind) / sizeof(behind[0])));
+	tcase_add_loop_test(t, one_layer_is_enough, 0, (int)(sizeof(one_layer) / sizeof(one_layer[0])));
 	tcase_add_loop_test(t, a_step_of_the_cpu_names_its_rule, 0, (int)(sizeof(left) / sizeof(left[0])));
 	return run_suite(s);
 }
