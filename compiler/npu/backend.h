@@ -110,11 +110,15 @@ int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t
 int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n, uint64_t *cost);
 /** Whether another step reads or writes @s, too. */
 bool rvl_crosses_steps(const struct rvl_backend *be, const struct rvl_store *s);
+/** Whether @b alone reads what @a makes, as the same image, so that they can be in one cascade. */
+bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const struct rvl_layer *b);
 /**
- * Decides which values of the @n layers of a step are kept in INP between cascades, where that
- * costs less; @kept: how many.
+ * Improves the division of the @n layers of a step into cascades, and decides which values are kept
+ * in INP between cascades, where that costs less. @alone: the layers as they are cut without
+ * cascades; @changes: how often something was improved.
  */
-int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, uint32_t *kept);
+int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_layer *alone,
+		    uint32_t n, uint32_t *changes);
 /**
  * Decides which values stay in INP between two layers, and which layers' first weights are loaded
  * ahead; after rvl_choose_layers().

@@ -82,8 +82,7 @@ static bool reads_ring(const struct rvl_layer *a, const struct rvl_layer *b)
 	       (w->kh - 1) * w->dy + 1 <= w->sy + w->top && w->top <= w->sy;
 }
 
-/* Whether @b alone reads what @a makes, as the same image. */
-static bool linked(const struct rvl_backend *be, const struct rvl_layer *a, const struct rvl_layer *b)
+bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const struct rvl_layer *b)
 {
 	const struct rvl_store *s = a->out.s;
 
@@ -211,7 +210,7 @@ static int try_from(struct search *s, uint32_t first)
 	int rc = try_single(s, first);
 
 	for (uint32_t n = 2; n <= RVL_CHAIN && first + n <= s->n && !rc; n++) {
-		if (!linked(s->be, s->l[first + n - 2], s->l[first + n - 1]))
+		if (!rvl_linked(s->be, s->l[first + n - 2], s->l[first + n - 1]))
 			break;
 		rc = try_chain(s, first, n);
 	}
@@ -297,7 +296,7 @@ static void count_bytes(struct rvl_backend *be, const struct rivulet_explain_seg
 
 /* Without a cascade the layers are as they were. Their weights load ahead as they were timed. */
 static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
-			const struct rvl_layer *before, uint32_t taken)
+			const struct rvl_layer *before)
 {
 	struct rvl_layer **l = be->layer + step->layer0;
 	struct rivulet_explain_segment with = { 0 }, without = { 0 };
@@ -313,35 +312,37 @@ static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 	if (!rc && cost_in(&with) < cost_in(&without)) {
 		for (uint32_t i = 0; i < step->layers; i++)
 			*l[i] = plain[i];
-		be->cascades += taken;
 		count_bytes(be, &with, &without);
 	}
 	free(plain);
 	return rc;
 }
 
-/* Keeps values in INP if the step as a whole costs less for it; @before has room for its layers. */
-static int keep_values(struct rvl_backend *be, struct rvl_bstep *step, struct rvl_layer *before)
+/*
+ * Divides the layers again and keeps values in INP, if the step as a whole costs less for it;
+ * @alone: the layers without cascades.
+ */
+static int keep_values(struct rvl_backend *be, struct rvl_bstep *step,
+		       const struct rvl_layer *alone)
 {
 	struct rvl_layer **l = be->layer + step->layer0;
 	struct rivulet_explain_segment with = { 0 }, without = { 0 };
-	uint32_t kept = 0;
-	int rc = rvl_time_layers(be, l, step->layers, &without);
+	struct rvl_layer *before = malloc(step->layers * sizeof(*before));
+	uint32_t changes = 0;
+	int rc = before ? rvl_time_layers(be, l, step->layers, &without) : -ENOMEM;
 
-	for (uint32_t i = 0; i < step->layers; i++)
+	for (uint32_t i = 0; i < step->layers && !rc; i++)
 		before[i] = *l[i];
 	if (!rc)
-		rc = rvl_keep_values(be, l, step->layers, &kept);
-	if (rc || !kept)
-		return rc;
-	rc = time_step(be, l, step->layers, &with);
-	if (!rc && cost_in(&with) < cost_in(&without)) {
-		be->cascades += kept;
+		rc = rvl_keep_values(be, l, alone, step->layers, &changes);
+	if (!rc && changes)
+		rc = time_step(be, l, step->layers, &with);
+	if (!rc && changes && cost_in(&with) < cost_in(&without))
 		count_bytes(be, &with, &without);
-		return 0;
-	}
-	for (uint32_t i = 0; i < step->layers; i++)
-		*l[i] = before[i];
+	else
+		for (uint32_t i = 0; i < step->layers && !rc; i++)
+			*l[i] = before[i];
+	free(before);
 	return rc;
 }
 
@@ -357,7 +358,7 @@ static int cascade_step(struct rvl_backend *be, struct rvl_bstep *step)
 	if (!rc)
 		rc = chains_of(be, step, &taken);
 	if (!rc)
-		rc = taken ? compare_step(be, step, before, taken) :
+		rc = taken ? compare_step(be, step, before) :
 			     rvl_prefetch_layers(be, l, step->layers);
 	if (!rc)
 		rc = keep_values(be, step, before);
@@ -375,6 +376,7 @@ static void note_layers(struct rvl_backend *be)
 	for (uint32_t i = 0; i < be->n_layers; i++) {
 		struct rvl_layer *l = be->layer[i];
 
+		be->cascades += !!l->to;
 		if (l->from && l->from->kept)
 			note(be, l, "operand kept in INP");
 		if (l->b_from)

@@ -42,7 +42,7 @@ static int64_t rows_needed(const struct rvl_layer *a, const struct rvl_layer *b,
 		rvl_rows_read(b, y, rvl_min(b->t.th, b->out.v.h - y), rows);
 		most = rvl_max(most, rvl_div_up(rows[1], th) * th - rows[0]);
 	}
-	return rvl_div_up(most, th) * th + lead * th;
+	return rvl_div_up(most, th) * th + lead * rvl_div_up(rows_per_tile(b, b->t.th), th) * th;
 }
 
 /*
@@ -191,7 +191,8 @@ static bool makes_blocks(const struct rvl_chain *c)
 {
 	const struct rvl_layer *l = &c->l[c->n - 1];
 
-	return !rvl_takes_blocks(l) || l[-1].t.th == rvl_result_rows(&l[-1]);
+	return !rvl_takes_blocks(l) ||
+	       (l[-1].t.th == rvl_result_rows(&l[-1]) && l[-1].t.tw == rvl_result_cols(&l[-1]));
 }
 
 /*
@@ -232,8 +233,8 @@ static void set_heights(struct rvl_chain *c, int64_t th)
 }
 
 /*
- * Whether the cut fits with rings for @lead tiles ahead; with @chunk, the last layer takes so many
- * blocks of its operand at a time.
+ * Whether the cut fits with rings for @lead tiles ahead, and its first tiles are whole rows; with
+ * @chunk, the last layer takes so many blocks of its operand at a time.
  */
 static bool try_cut(const struct rivulet_board *b, const struct rvl_chain *form, int64_t th,
 		    int64_t lead, int64_t chunk, const struct share *share,
@@ -253,7 +254,7 @@ static bool try_cut(const struct rivulet_board *b, const struct rvl_chain *form,
 		return false;
 	c.cost = estimate(b, &c);
 	keep(cuts, &c);
-	return true;
+	return c.l[0].t.tw == rvl_result_cols(&c.l[0]);
 }
 
 /* ---- plans of WGT ---- */

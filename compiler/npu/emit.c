@@ -329,7 +329,7 @@ static void emit_load(struct rvl_stream *s, const struct rvl_operand *o, const s
 		rvl_emit_cfg(s, RIVULET_FORM_l_chan, &ch);
 	s->replicates = h * w > box->h * box->w;
 	op = rvl_emit(s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
-	rvl_touch_spad(op, RVL_AT_INP, addr, (box->bn - 1) * rep.blk + h * rep.pitch, true);
+	rvl_touch_blocks(op, &(struct rvl_spad){ addr, rep.pitch, rep.blk }, h, w, box->bn, true);
 	touch_store(s, op, o, box, false);
 }
 

@@ -29,6 +29,7 @@ struct conv {
 	uint64_t *wgt_off; /* of each group, in the file */
 	struct cache in, wgt, prm;
 	int64_t acc, out, b, bits; /* first words of these slots */
+	int64_t loaded, image; /* past the last row of the operand in its ring, of which image */
 	int64_t params;		   /* WGT word of those of the group, where a tile is a chunk */
 	int64_t acc_half;    /* words of half of ACC */
 };
@@ -267,11 +268,42 @@ static struct feed feed_ring(const struct conv *c, const struct tile *t,
 	return f;
 }
 
+/*
+ * The operand passes through a ring. Rows that a tile has in common with the one before are there
+ * already; new ones take the places of the oldest.
+ */
+static struct feed feed_rows(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
+			     const struct rvl_chunk *k)
+{
+	int64_t rows = c->e.l->t.in_ring, base = c->in.base;
+	struct rvl_box b = input_box(c, t, g, k), part = b;
+	struct feed f = feed_box(c, t, k, &b);
+	const struct rvl_repeat once = { .rows = 1, .cols = 1 };
+
+	f.input.blk_pitch = rows * f.input.row_pitch;
+	f.input.wrap = rows;
+	f.input.phase = b.y % rows;
+	f.addr = base;
+	if (c->image != t->n || c->loaded < b.y)
+		c->loaded = b.y;
+	c->image = t->n;
+	for (part.y = c->loaded; part.y < b.y + b.h; part.y += part.h) {
+		part.h = rvl_min(b.y + b.h - part.y, rows - part.y % rows);
+		rvl_emit_part(c->e.s, &c->e.l->in, &part, &once,
+			      &(struct rvl_spad){ base + part.y % rows * f.input.row_pitch,
+						  f.input.row_pitch, f.input.blk_pitch });
+	}
+	c->loaded = rvl_max(c->loaded, part.y);
+	return f;
+}
+
 static struct feed feed_of(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
 			   const struct rvl_chunk *k)
 {
 	if (c->e.l->from)
 		return feed_ring(c, t, g, k);
+	if (c->e.l->t.in_ring)
+		return feed_rows(c, t, g, k);
 	return c->e.l->p.gather ? feed_gather(c, t, k) : feed_direct(c, t, g, k);
 }
 
@@ -653,11 +685,11 @@ static void reads(const struct rvl_emission *e, int64_t rows[2])
 static int64_t made(const struct rvl_emission *e)
 {
 	const struct conv *c = (const struct conv *)e;
-	int64_t tile = e->at / c->groups;
+	int64_t row = e->at / c->groups / c->ntx; /* of tiles */
 
 	if (e->l->to->chunk)
 		return e->at < e->count ? c->group[e->at].o0 * c->ratio : e->l->to->blocks;
-	return tile / c->nty * e->l->to->image + tile % c->nty * e->l->t.th;
+	return row / c->nty * e->l->to->image + row % c->nty * e->l->t.th;
 }
 
 static uint64_t tiles_to(const struct rvl_emission *e, int64_t row)
@@ -666,7 +698,7 @@ static uint64_t tiles_to(const struct rvl_emission *e, int64_t row)
 	int64_t g = 0;
 
 	if (!e->l->to->chunk)
-		return (row / e->l->t.th + 1) * c->groups;
+		return (row / e->l->t.th + 1) * c->ntx * c->groups;
 	while (g + 1 < c->groups && c->group[g + 1].o0 * c->ratio <= row)
 		g++;
 	return g + 1;
@@ -691,11 +723,11 @@ struct rvl_words3 rvl_product_words(const struct rvl_layer *l)
 	const struct rvl_tiling *t = &l->t;
 
 	return (struct rvl_words3){
-		.mem[RIVULET_MEM_INP] = t->in_slots * t->in_words +
+		.mem[RIVULET_MEM_INP] = rvl_in_words(t) +
 					(t->out_slots + t->b_slots) * t->out_words +
 					t->bit_slots * t->bit_words,
-		.mem[RIVULET_MEM_WGT] = t->wgt_slots * t->wgt_words +
-					t->prm_slots * t->prm_words + rvl_epilogue_words(l),
+		.mem[RIVULET_MEM_WGT] = t->wgt_slots * t->wgt_words + t->prm_slots * t->prm_words +
+					rvl_epilogue_words(l),
 		.mem[RIVULET_MEM_ACC] = t->acc_slots == 1 ? t->acc_words : 0,
 	};
 }
@@ -718,7 +750,7 @@ static int divide_buffers(struct conv *c, const struct rvl_words3 *at)
 	if (!rc)
 		rc = make_cache(&c->prm, wgt + t->wgt_slots * t->wgt_words, t->prm_words,
 				t->prm_slots);
-	c->out = inp + t->in_slots * t->in_words;
+	c->out = inp + rvl_in_words(t);
 	c->b = c->out + t->out_slots * t->out_words;
 	c->bits = c->b + t->b_slots * t->out_words;
 	c->e.table = c->prm.base + t->prm_slots * t->prm_words;

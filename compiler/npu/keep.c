@@ -5,6 +5,9 @@
  * buffers of all layers take the rest of INP. At most two values are kept at a time, one at each
  * end of INP; a sum may take the place of its second operand.
  *
+ * Before that, the cascades are joined and divided where that costs less: the search of cascade.c
+ * has priced them behind single layers.
+ *
  * Values are tried in the order in which they are made. Cascades stay as they are divided, but are
  * cut again for the words that are left. A value is kept where the layers around it take less time
  * by the timeline, a number of bytes counting as a cycle.
@@ -36,7 +39,8 @@ struct kept {
 struct keeper {
 	struct rvl_backend *be;
 	struct rvl_layer **l;
-	uint32_t n, groups, values;
+	const struct rvl_layer *alone; /* as each layer is cut without a cascade */
+	uint32_t n, groups, values, changes;
 	struct group *group;
 	struct kept *value;
 	struct rvl_ring *ring; /* of each layer whose result stays inside its cascade */
@@ -44,6 +48,7 @@ struct keeper {
 	struct rvl_layer *layer;
 	struct rvl_ring *rings;
 	struct group *before;
+	uint32_t groups_before;
 };
 
 static uint32_t past(const struct group *g)
@@ -299,7 +304,7 @@ static bool keep_cut(const struct keeper *k, const struct group *g)
 		struct rvl_layer *l = k->l[i];
 
 		if (l->from)
-			l->t.in_slots = 0;
+			l->t.in_slots = l->t.in_ring = 0;
 		if (l->b_from)
 			l->t.b_slots = 0;
 		if (l->to)
@@ -351,6 +356,7 @@ static void save(struct keeper *k)
 		k->layer[i] = *k->l[i];
 	memcpy(k->rings, k->ring, k->n * sizeof(*k->ring));
 	memcpy(k->before, k->group, k->groups * sizeof(*k->group));
+	k->groups_before = k->groups;
 }
 
 static void restore(struct keeper *k)
@@ -358,8 +364,86 @@ static void restore(struct keeper *k)
 	for (uint32_t i = 0; i < k->n; i++)
 		*k->l[i] = k->layer[i];
 	memcpy(k->ring, k->rings, k->n * sizeof(*k->ring));
+	k->groups = k->groups_before;
 	memcpy(k->group, k->before, k->groups * sizeof(*k->group));
 }
+
+/* ---- other divisions ---- */
+
+/* Group @g and the next one as one cascade, if that costs less: then *taken is true. */
+static int try_merge(struct keeper *k, uint32_t g, bool *taken)
+{
+	struct group *a = &k->group[g];
+	uint32_t first = g ? g - 1 : 0;
+	uint64_t before, cost;
+	int rc;
+
+	*taken = false;
+	if (g + 1 == k->groups || a->n + a[1].n > RVL_CHAIN ||
+	    !rvl_linked(k->be, k->l[past(a) - 1], k->l[past(a)]))
+		return 0;
+	rc = cost_of(k, first, after(k, g + 1), &before);
+	save(k);
+	a->n += a[1].n;
+	memmove(a + 1, a + 2, (k->groups - g - 2) * sizeof(*a));
+	k->groups--;
+	if (!rc)
+		rc = cut_anew(k, g, &cost);
+	if (!rc && cost != RVL_TOO_LONG)
+		rc = cost_of(k, first, after(k, g), &cost);
+	*taken = !rc && cost < before;
+	if (!*taken)
+		restore(k);
+	return rc;
+}
+
+/* Each layer of group @g by itself, if that costs less. */
+static int try_split(struct keeper *k, uint32_t g, bool *taken)
+{
+	struct group *a = &k->group[g];
+	uint32_t first = g ? g - 1 : 0, n = a->n;
+	uint64_t before, cost;
+	int rc;
+
+	*taken = false;
+	if (n == 1)
+		return 0;
+	rc = cost_of(k, first, after(k, g), &before);
+	save(k);
+	memmove(a + n, a + 1, (k->groups - g - 1) * sizeof(*a));
+	k->groups += n - 1;
+	for (uint32_t i = 0; i < n; i++) {
+		*k->l[a->first + i] = k->alone[a->first + i];
+		a[i] = (struct group){ .first = a->first + i, .n = 1, .hi = a->hi };
+		limit(k, &a[i]);
+	}
+	if (!rc)
+		rc = cost_of(k, first, after(k, g + n - 1), &cost);
+	*taken = !rc && cost < before;
+	if (!*taken)
+		restore(k);
+	return rc;
+}
+
+/*
+ * The division into cascades was found with each layer by itself in front of a cascade. Here the
+ * layers around are as they are.
+ */
+static int divide_again(struct keeper *k)
+{
+	bool merged, split;
+	int rc = 0;
+
+	for (uint32_t g = 0; g < k->groups && !rc; g += !merged) {
+		rc = try_merge(k, g, &merged);
+		if (!rc && !merged)
+			rc = try_split(k, g, &split);
+		k->changes += !rc && (merged || split);
+	}
+	return rc;
+}
+
+/* ---- kept values ---- */
 
 /* Lets all layers that use the value find it in INP. */
 static void connect(const struct keeper *k, const struct kept *v)
@@ -452,9 +536,10 @@ static void list_groups(struct keeper *k)
 	}
 }
 
-int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, uint32_t *kept)
+int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_layer *alone,
+		    uint32_t n, uint32_t *changes)
 {
-	struct keeper k = { .be = be, .l = l, .n = n };
+	struct keeper k = { .be = be, .l = l, .alone = alone, .n = n };
 	int rc = -ENOMEM;
 
 	k.ring = rvl_arena_array(be->g->arena, n, sizeof(*k.ring));
@@ -465,9 +550,11 @@ int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, ui
 	k.before = k.group + n;
 	if (k.ring && k.group && k.value && k.layer && k.rings) {
 		list_groups(&k);
-		rc = try_values(&k);
+		rc = divide_again(&k);
 	}
-	*kept = k.values;
+	if (!rc)
+		rc = try_values(&k);
+	*changes = k.changes + k.values;
 	free(k.group);
 	free(k.value);
 	free(k.layer);

@@ -76,9 +76,20 @@ struct rvl_tiling {
 	int64_t in_words, wgt_words, prm_words, acc_words, out_words; /* of one slot */
 	int64_t bit_words; /* of the bits of a tile, of which there are as many slots as copies */
 	int64_t bit_slots;
+	/*
+	 * Rows of the operand that lie in a ring, of which LOAD fills those that are new to a tile;
+	 * 0: each tile is loaded to a slot of its own.
+	 */
+	int64_t in_ring;
 	bool oc_outer; /* output channel groups outside, tiles inside */
 	uint64_t cost; /* cycles, estimated without the schedule */
 };
+
+/** INP words of all slots of the operand, or of its ring. */
+static inline int64_t rvl_in_words(const struct rvl_tiling *t)
+{
+	return t->in_ring ? t->in_words : t->in_slots * t->in_words;
+}
 
 struct rvl_layer;
 struct rvl_stream;

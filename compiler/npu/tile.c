@@ -18,6 +18,7 @@
 #define MAX_DILATION	  63
 #define MAX_SLOTS	  512
 #define MAX_CUTS	  8 /* into which the tallest tile is divided */
+#define SHORT_PASS	  1024 /* cycles of the ALU, beside which the array fills both halves of ACC */
 #define MAX_STREAM	  100000 /* CONV instructions of a layer */
 #define LAYER_SEARCH_GOOD 101	 /* per cent of the lower bound that ends the search */
 #define MAX_MACS                                                                                   \
@@ -213,6 +214,30 @@ static int64_t in_cols(const struct rvl_layer *l, const struct rvl_tiling *t, in
 	return rvl_min(l->in.v.w, rvl_div_up(span + pixels - 1, pixels));
 }
 
+/* Rows of the operand by which a tile is below the one before. */
+static int64_t rows_between(const struct rvl_layer *l, const struct rvl_tiling *t)
+{
+	return t->th * l->p.win.sy * (l->e.pool ? l->e.pwin.sy : 1);
+}
+
+/*
+ * Rows of the ring through which the operand passes: those of a tile and those that are new to the
+ * next one. 0 where no two tiles have rows in common, or where tiles are no whole rows of all
+ * blocks.
+ */
+static int64_t ring_rows(const struct budget *u, const struct rvl_tiling *t, int64_t ch)
+{
+	const struct rvl_layer *l = u->l;
+	int64_t rows = in_rows(l, t, ch);
+
+	if (t->in_slots < 2 || l->from || l->p.gather || l->in.pixels || l->p.group > 1 ||
+	    u->nest.lane_words || u->nest.bits || t->oc_outer || t->tw < u->ow || t->th >= u->oh ||
+	    t->ig < u->icb || t->ph < u->nest.kh || t->pw < u->nest.kw || l->p.terms > 1 ||
+	    rows <= rows_between(l, t))
+		return 0;
+	return rvl_min(l->in.v.h, rows + rows_between(l, t));
+}
+
 /* Words of the bits of @th x @tw results. */
 static int64_t bit_words(const struct rivulet_board *b, const struct rvl_layer *l, int64_t th,
 			 int64_t tw)
@@ -266,10 +291,13 @@ static int64_t input_cycles(const struct budget *u, const struct rvl_tiling *t, 
 			    int64_t cw)
 {
 	const struct rvl_layer *l = u->l;
+	int64_t rows = in_rows(l, t, ch);
 
 	if (l->p.gather)
 		return gather_cycles(u, ch, cw);
-	return move_cycles(u->b, &l->in, in_rows(l, t, ch), in_cols(l, t, cw), u->icb);
+	if (t->in_ring)
+		rows = rvl_min(rows, rows_between(l, t));
+	return move_cycles(u->b, &l->in, rows, in_cols(l, t, cw), u->icb);
 }
 
 /* WGT words of all weights. */
@@ -438,8 +466,9 @@ static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
 	int64_t blocks = l->p.group > 1 ? rvl_min(t->ig * t->og, in_blocks(u->b, l)) : t->ig;
 
+	t->in_ring = ring_rows(u, t, ch);
 	t->in_words = l->from ? 0 :
-				in_rows(l, t, ch) * blocks *
+				(t->in_ring ? t->in_ring : in_rows(l, t, ch)) * blocks *
 					rvl_row_pitch(u->b, &u->nest, in_cols(l, t, cw));
 	t->wgt_words = t->og * slot_blocks(&u->nest, t);
 	t->prm_words = t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
@@ -457,8 +486,9 @@ static bool conv_fits(const struct budget *u, const struct rvl_tiling *t)
 	    in_cols(l, t, cw) > MAX_COUNT || t->og > MAX_OCB || t->ig > MAX_COUNT)
 		return false;
 	return divides_bits(l, t->tw, u->ow) &&
-	       t->in_slots * t->in_words + (t->out_slots + t->b_slots) * t->out_words +
-			       t->bit_slots * t->bit_words <= u->inp &&
+	       rvl_in_words(t) + (t->out_slots + t->b_slots) * t->out_words +
+			       t->bit_slots * t->bit_words <=
+		       u->inp &&
 	       t->wgt_slots * t->wgt_words + t->prm_slots * t->prm_words <= u->wgt &&
 	       t->acc_slots * t->acc_words <= u->acc;
 }
@@ -589,7 +619,7 @@ static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
 	const struct budget *u = &s->u;
 	struct rvl_tiling t = { .ph = ph, .pw = pw };
 	int64_t widest = u->l->p.win.sx > MAX_KERNEL && !u->l->p.gather ? 1 : rvl_min(u->ow, MAX_COUNT);
-	int64_t least = u->rows ? u->ow : 1;
+	int64_t least = u->rows && u->l->from ? u->ow : 1;
 
 	for (t.og = u->most_og; t.og >= 1; t.og = t.og > 1 ? next_cut(u->ocb, t.og) : 0) {
 		int64_t groups = rvl_ocgroups(u->b, u->l, t.og, NULL);
@@ -602,6 +632,8 @@ static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
 				try_keeps(s, &t, groups, copies);
 				if (good_enough(s))
 					return;
+				if (u->rows && s->found) /* whole rows if they fit */
+					break;
 			}
 		}
 	}
@@ -882,16 +914,26 @@ found:
 	return true;
 }
 
+/* Columns of a tile of @th rows and one block that the ALU computes while the array does not wait.
+ */
+static int64_t short_pass(const struct rivulet_board *b, const struct rvl_layer *l, int64_t th)
+{
+	struct rivulet_alu_stages stages = rvl_epilogue_stages(l);
+	int64_t cols = l->out.v.w, result = rivulet_alu_result(b, b->tn, &stages);
+
+	return rvl_div_up(cols, rvl_div_up(cols * th * result, SHORT_PASS));
+}
+
 /* All columns and blocks of as many rows as @room allows; the operand is in a ring. */
 static bool tile_plain_rows(const struct rivulet_board *b, struct rvl_layer *l,
 			    const struct rvl_room *room)
 {
 	int64_t blocks = rvl_div_up(l->out.v.c, b->tn), cols = l->out.v.w;
-	int64_t row = 2 * ((l->to ? 0 : cols * blocks) + bit_words(b, l, 1, cols));
-	struct rvl_tiling t = { .tw = cols,
-				.og = blocks,
-				.out_slots = l->to ? 0 : 2,
-				.bit_slots = l->has_bits ? 2 : 0 };
+	int64_t og = l->has_bits ? blocks : 1;
+	int64_t row = 2 * ((l->to ? 0 : cols * og) + bit_words(b, l, 1, cols));
+	struct rvl_tiling t = {
+		.tw = cols, .og = og, .out_slots = l->to ? 0 : 2, .bit_slots = l->has_bits ? 2 : 0
+	};
 
 	t.th = rvl_min(room->th, l->out.v.h);
 	if (row)
@@ -899,7 +941,9 @@ static bool tile_plain_rows(const struct rivulet_board *b, struct rvl_layer *l,
 	if (t.th < 1 || blocks > MAX_OCB || l->in.v.w > MAX_COUNT || l->in.v.h > MAX_COUNT ||
 	    rvl_epilogue_words(l) > room->wgt)
 		return false;
-	t.out_words = t.th * t.tw * blocks;
+	if (!l->has_bits)
+		t.tw = short_pass(b, l, t.th);
+	t.out_words = t.th * t.tw * og;
 	t.bit_words = bit_words(b, l, t.th, cols);
 	l->t = t;
 	return true;

@@ -470,6 +470,61 @@ START_TEST(sums_stay_in_place)
 }
 END_TEST
 
+/*
+ * The rows that two tiles of a cascade have in common are loaded once: of an image that is larger
+ * than INP, each byte is read once, beside the weights and the stream.
+ */
+START_TEST(rows_load_once)
+{
+	const uint64_t image = 64 * 56 * 56, weights = 64 * 64 * 9;
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	struct rvl_tensor *x;
+	struct qg q;
+
+	qg_open(&q, 13);
+	x = input(&q, (struct rvl_shape){ 4, { 1, 64, 56, 56 } });
+	qg_output(&q, conv(&q, conv(&q, x, 64, 3, 1, 1), 64, 3, 1, 1));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	ck_assert_uint_eq(noted(&e, "result stays in INP"), 1);
+	ck_assert_uint_ge(e.rows[0].read_bytes, image + weights);
+	ck_assert_uint_lt(e.rows[0].read_bytes, image + weights + image / 8);
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
+/*
+ * The first layers of a ResNet, whose result fills most of INP: it is kept there, because the layer
+ * that gathers patches makes its rows in pieces, and because the pool takes no long passes of the
+ * ALU.
+ */
+START_TEST(pieces_of_rows_leave_room)
+{
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	struct rvl_tensor *x;
+	char err[256];
+	struct qg q;
+
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-256", err, sizeof(err)), "%s", err);
+	board.inp_bytes = 80 * 1024;
+	qg_open(&q, 14);
+	x = conv(&q, input(&q, (struct rvl_shape){ 4, { 1, 3, 112, 112 } }), 64, 7, 2, 1);
+	x = qg_max_pool(&q, NULL, x, 3, 2, 1);
+	x = add(&q, conv(&q, conv(&q, x, 64, 3, 1, 1), 64, 3, 1, 1), x);
+	qg_output(&q, conv(&q, x, 64, 3, 1, 1));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	ck_assert_uint_ge(noted(&e, "result kept in INP"), 1);
+	ck_assert_uint_eq(noted(&e, "second operand kept in INP"), 1);
+	ck_assert_uint_eq(e.rows[1].write_bytes, 0);
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
 /* A network of sums, strides and pools, whose values have several readers. */
 static void make_branches(struct qg *q, uint64_t seed)
 {
@@ -594,6 +649,8 @@ int main(void)
 	tcase_add_loop_test(t, classifier_takes_blocks, 0, 3);
 	tcase_add_loop_test(t, sums_of_blocks_are_exact, 0, 3);
 	tcase_add_test(t, sums_stay_in_place);
+	tcase_add_test(t, rows_load_once);
+	tcase_add_test(t, pieces_of_rows_leave_room);
 	tcase_add_loop_test(t, kept_values_are_exact, 0, 3);
 	tcase_add_loop_test(t, choices_never_cost, 0, 3);
 	return run_suite(s);
