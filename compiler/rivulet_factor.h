@@ -23,8 +23,8 @@ struct rivulet_factor {
 	struct rivulet_factor_row *rows;
 	uint32_t n_rows;
 	uint32_t left_out; /* products without constant weights, with batches of matrices as
-			      weights, of binary layers, or of other operators than Conv, Gemm,
-			      MatMul and their quantised forms */
+			      weights, of binary layers, or of other operators than Conv,
+			      ConvTranspose, Gemm, MatMul and their integer and quantised forms */
 };
 
 /**

@@ -145,10 +145,60 @@ START_TEST(test_odd_floats)
 }
 END_TEST
 
-/* A transposed convolution is a product, too, and is not passed over without a word. */
+/*
+ * A transposed convolution has a product for each pixel of its operand: the channels of a group are
+ * the inputs, the taps of its outputs the kernels.
+ */
 START_TEST(test_transposed)
 {
-	count("in x f32 1,1,2,2; out y; const w f32 1,1,2,2 1 2 3 4; ConvTranspose x w -> y", 0);
+	/* 3 bits: 3 and -4 are the largest magnitudes of the kernels; each kernel has two inputs. */
+	count("in x f32 1,4,2,3; out y; const w f32 4,1,1,2 3 0 0 3 3 -3 0 3; ConvTranspose x w -> y group=2 "
+	      "kernel_shape=[1,2]",
+	      3);
+	ck_assert_uint_eq(f.n_rows, 1);
+	ck_assert_uint_eq(f.left_out, 0);
+	ck_assert_uint_eq(f.rows[0].groups, 2);
+	ck_assert_uint_eq(f.rows[0].n, 2);
+	ck_assert_uint_eq(f.rows[0].m, 2);
+	ck_assert_uint_eq(f.rows[0].windows, 6);
+	ck_assert_uint_eq(f.rows[0].of.nonzero, 5);
+	ck_assert_uint_eq(f.rows[0].p, 3);
+}
+END_TEST
+
+/* Integer products have their weights less the zero point of the operand, of each column or of all. */
+START_TEST(test_integer_operators)
+{
+	count("in x u8 5,2; out y; const w u8 2,3 7 8 9 10 14 7; const z u8 - 7; const xz u8 - 3; "
+	      "MatMulInteger x w xz z -> y",
+	      0);
+	ck_assert_uint_eq(f.n_rows, 1);
+	ck_assert_uint_eq(f.rows[0].n, 2);
+	ck_assert_uint_eq(f.rows[0].m, 3);
+	ck_assert_uint_eq(f.rows[0].p, 3); /* 0 1 2, 3 7 0 */
+	ck_assert_uint_eq(f.rows[0].windows, 5);
+	ck_assert_uint_eq(f.rows[0].of.nonzero, 4);
+	rivulet_factor_free(&f);
+	free(model.p);
+	count("in x u8 5,2; out y; const w u8 2,3 7 8 9 10 14 7; const z u8 3 7 8 7; const xz u8 - 3; "
+	      "MatMulInteger x w xz z -> y",
+	      0);
+	ck_assert_uint_eq(f.rows[0].of.nonzero, 3); /* 0 0 2, 3 6 0 */
+	rivulet_factor_free(&f);
+	free(model.p);
+	count("in x u8 1,2,3,3; out y; const w u8 2,1,2,2 1 2 3 0 0 0 0 1; ConvInteger x w -> y group=2", 0);
+	ck_assert_uint_eq(f.rows[0].groups, 2);
+	ck_assert_uint_eq(f.rows[0].n, 4);
+	ck_assert_uint_eq(f.rows[0].m, 1);
+	ck_assert_uint_eq(f.rows[0].p, 2);
+	ck_assert_uint_eq(f.rows[0].windows, 4);
+	ck_assert_uint_eq(f.rows[0].of.nonzero, 4);
+	rivulet_factor_free(&f);
+	free(model.p);
+	/* Zero points that are computed are not known. */
+	count("in x u8 5,2; in z u8 -; out y; const w u8 2,3 7 8 9 10 14 7; const xz u8 - 3; "
+	      "MatMulInteger x w xz z -> y",
+	      0);
 	ck_assert_uint_eq(f.n_rows, 0);
 	ck_assert_uint_eq(f.left_out, 1);
 }
@@ -208,6 +258,7 @@ int main(void)
 	tcase_add_test(t, test_floats);
 	tcase_add_test(t, test_odd_floats);
 	tcase_add_test(t, test_transposed);
+	tcase_add_test(t, test_integer_operators);
 	t = add_case(s, "verb", 60, setup, teardown);
 	tcase_add_test(t, test_formats);
 	return run_suite(s);

@@ -79,7 +79,7 @@ static void text_report(const struct rivulet_factor *f)
 	printf("codes: %s\n", rvl_bytes(u[0], (sum.of.storage + 7) / 8));
 	if (f->left_out)
 		printf("%u products are left out: without one constant matrix of weights, or of "
-		       "transposed, binary and other operators\n",
+		       "binary and other operators\n",
 		       f->left_out);
 }
 
