@@ -140,6 +140,43 @@ static uint32_t luts(const struct rivulet_board *b)
 	       LUT_FIXED;
 }
 
+/* ---- flip-flops ---- */
+
+#define FF_PER_DSP 100 /* of a multiplier that is none; those of a DSP block are in it */
+#define ENGINE_FF  144 /* the last two sums, the bucket, the column's sum, input and bits */
+
+/* Weights of a pass, adder tree, accumulator and the last two sums of the rows, and the word of INP. */
+static uint32_t array_ffs(const struct rivulet_board *b)
+{
+	uint32_t ffs = b->tm * (8 * b->dn + 18 * (b->dn - 1) + 96) + 8 * b->tn;
+
+	if (has(b, RIVULET_MODE_SPARSE))
+		ffs += b->tm * b->dn * rivulet_sparse_of(b, b->dn).bits;
+	if (has(b, RIVULET_MODE_TAPS))
+		ffs += b->dn * (8 * b->tn + 32);
+	if (has(b, RIVULET_MODE_BINARY))
+		ffs += 8 * b->tm * (b->tn - b->dn) + RIVULET_BINARY_LANES * (8 * b->tn + 32) +
+		       LUT_PER_BINARY_LANE * b->alu_lanes;
+	return has_array(b) ? ffs : 0;
+}
+
+/* Engines, a piece and a row of bits, bytes of the pixels, the chain to ACC, and results of kernels. */
+static uint32_t bucket_ffs(const struct rivulet_board *b)
+{
+	if (!has(b, RIVULET_MODE_BITPLANE))
+		return 0;
+	return b->tm * b->dn * (ENGINE_FF + 32) + 8 * b->tm * (b->dn + 1) +
+	       8 * RIVULET_PLANES_MORE * b->dn + 32 * b->tm;
+}
+
+/* ALU, decoder and the rest have one behind each LUT. */
+static uint32_t flip_flops(const struct rivulet_board *b)
+{
+	uint32_t lane = LUT_PER_LANE + (has_array(b) ? 0 : DSP_PER_LANE * FF_PER_DSP);
+
+	return array_ffs(b) + bucket_ffs(b) + lane * b->alu_lanes + 2 * 40 * b->tn + LUT_FIXED;
+}
+
 /* Of 2^8 words of 32 bits, one for each engine. */
 static uint32_t bucket_memories(const struct rivulet_board *b)
 {
@@ -155,5 +192,6 @@ struct rivulet_resources rivulet_board_resources(const struct rivulet_board *b)
 			  div_up(weight_blocks(b, 36, 512) + bucket_memories(b), 2),
 		.m10k = wide_blocks(b, 40, 256) + weight_blocks(b, 40, 256) + bucket_memories(b),
 		.lut = luts(b),
+		.ff = flip_flops(b),
 	};
 }

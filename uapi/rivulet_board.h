@@ -121,6 +121,7 @@ struct rivulet_resources {
 	uint32_t bram36; /* UltraScale+, 72 bits x 512 */
 	uint32_t m10k;	 /* Cyclone V, 40 bits x 256 */
 	uint32_t lut;
+	uint32_t ff; /* outside of DSP and memory blocks */
 };
 
 /** rivulet_board_resources() - @b without its stochastic lanes */

@@ -23,9 +23,10 @@
 #define WORST	     10
 
 static const char *const board_names[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
-					   "sc-edge", "dense-16x16", "zcu102-binary", "cyclonev-64-nodsp" };
+					   "sc-edge", "dense-16x16", "zcu102-binary", "cyclonev-64-nodsp",
+					   "zu3eg-64-planes" };
 #define BOARDS (sizeof(board_names) / sizeof(board_names[0]))
-#define LAYER_BOARDS (BOARDS - 2) /* on layers of int8, the last two are the one before them */
+#define LAYER_BOARDS (BOARDS - 3) /* on layers of int8, the last three are others of the list */
 
 static const char *const class_names[] = { "load", "conv", "alu", "store" };
 

@@ -80,22 +80,35 @@ START_TEST(resources)
 		uint32_t dsp, bram; /* of SAF-CNN, or of the part */
 	} want[] = {
 		/* INP 24, WGT 24, ACC 16, FIFOs 4; LUTs of sparse and taps at the end */
-		{ "zu3eg-64", { 64 + 48, 68, 252, 23952 + 64 * 32 + 1024 }, 130, 71 },
+		{ "zu3eg-64", { 64 + 48, 68, 252, 23952 + 64 * 32 + 1024,
+		  16 * (32 + 54 + 96) + 128 + 64 * 4 + 4 * 160 + 4800 + 1280 + 9500 }, 130, 71 },
 		/* INP 24, WGT 48, ACC 30, FIFOs 4 */
-		{ "zu3eg-128", { 128 + 48, 106, 400, 26864 + 128 * 32 + 1280 }, 201, 107 },
+		{ "zu3eg-128", { 128 + 48, 106, 400, 26864 + 128 * 32 + 1280,
+		  32 * (32 + 54 + 96) + 128 + 128 * 4 + 4 * 160 + 4800 + 1280 + 9500 }, 201, 107 },
 		/* INP 64, WGT 64, ACC 30, FIFOs 4 */
-		{ "zu3eg-256", { 256 + 48, 162, 592, 31472 + 256 * 72 + 5888 }, 330, 178 },
+		{ "zu3eg-256", { 256 + 48, 162, 592, 31472 + 256 * 72 + 5888,
+		  32 * (64 + 126 + 96) + 256 + 256 * 5 + 8 * 288 + 4800 + 2560 + 9500 }, 330, 178 },
+		/* zu3eg-64 with 64 bucket memories, engines, pixels, rows of bits and lanes; the part is XCZU3EG */
+		{ "zu3eg-64-planes",
+		  { 64 + 48, 68 + 32, 252 + 64,
+		    23952 + 64 * 32 + 1024 + 64 * (160 + 56 + 16 + 32) + 512 + 16 * 128 + 640 * 4,
+		    16 * (32 + 54 + 96) + 128 + 64 * 4 + 4 * 160 + 64 * 176 + 640 + 128 + 512 + 4800 + 1280 +
+		    9500 },
+		  360, 216 },
 		/* INP 32, WGT 32, ACC 16, FIFOs 4; the part is XCZU3EG */
-		{ "dense-16x16", { 256 + 48, 84, 316, 28944 + 17408 }, 360, 216 },
+		{ "dense-16x16", { 256 + 48, 84, 316, 28944 + 17408,
+		  16 * (128 + 270 + 96) + 128 + 16 * 160 + 4800 + 1280 + 9500 }, 360, 216 },
 		/* the same, and 4096 LUTs of one-bit products, 4 words of 128 bits from 16 banks, 8 ALU lanes */
-		{ "zcu102-binary", { 256 + 48, 84, 316, 28944 + 17408 + 4096 + 2304 + 128 + 1600 }, 2520, 912 },
+		{ "zcu102-binary", { 256 + 48, 84, 316, 28944 + 17408 + 4096 + 2304 + 128 + 1600,
+		  16 * (128 + 270 + 96) + 128 + 16 * 160 + 4 * 160 + 1600 + 4800 + 1280 + 9500 }, 2520, 912 },
 		/*
 		 * 64 bucket memories; 64 engines, 16 pixels, 16 lanes; a piece and a row of bits, shifted;
 		 * ALU of LUTs; no array
 		 */
 		{ "cyclonev-64-nodsp",
 		  { 0, 68 + 32, 252 + 64,
-		    64 * (160 + 56 + 16 + 32) + 512 + 16 * 128 + 640 * 4 + 2 * 2700 + 512 + 4010 + 9500 },
+		    64 * (160 + 56 + 16 + 32) + 512 + 16 * 128 + 640 * 4 + 2 * 2700 + 512 + 4010 + 9500,
+		    64 * 176 + 640 + 128 + 512 + 2 * 1200 + 1280 + 9500 },
 		  0, 557 },
 	};
 
@@ -108,9 +121,11 @@ START_TEST(resources)
 		ck_assert_uint_eq(r.bram36, want[i].r.bram36);
 		ck_assert_uint_eq(r.m10k, want[i].r.m10k);
 		ck_assert_uint_eq(r.lut, want[i].r.lut);
+		ck_assert_uint_eq(r.ff, want[i].r.ff);
 		ck_assert_uint_le(r.dsp, want[i].dsp);
 		ck_assert_uint_le(r.bram36, want[i].bram);
 		ck_assert_uint_lt(r.lut, 70560);
+		ck_assert_uint_lt(r.ff, 141120);
 	}
 }
 END_TEST
@@ -255,7 +270,7 @@ START_TEST(damage)
 }
 END_TEST
 
-static const char *const shipped[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "dense-16x16",
+static const char *const shipped[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "zu3eg-64-planes", "dense-16x16",
 				       "zcu102-binary", "cyclonev-64", "cyclonev-64-nodsp", "sc-edge" };
 
 START_TEST(shipped_boards)

@@ -999,14 +999,14 @@ START_TEST(every_board_compiles_the_demo_models)
 {
 	static const char *const boards[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "cyclonev-64",
 					      "sc-edge", "dense-16x16", "zcu102-binary",
-					      "cyclonev-64-nodsp" };
+					      "cyclonev-64-nodsp", "zu3eg-64-planes" };
 	static const char *const models[] = { "models/lenet.onnx", "models/resnet.onnx" };
 
 	for (int m = 0; m < 2; m++) {
 		size_t size;
 		void *onnx = read_file(models[m], &size);
 
-		for (int i = 0; i < 8; i++) {
+		for (int i = 0; i < 9; i++) {
 			struct rivulet_blob program = { 0 }, text, json;
 			struct rivulet_explain e, f;
 			struct rivulet_board b;

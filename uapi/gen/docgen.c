@@ -214,7 +214,7 @@ static void table_board_cost(FILE *f)
 static void each_profile(FILE *f, void (*write)(FILE *f, const struct rivulet_board *b))
 {
 	static const char *const names[] = { "zu3eg-64",    "zu3eg-128",   "zu3eg-256",
-					     "dense-16x16", "zcu102-binary", "cyclonev-64",
+					     "zu3eg-64-planes", "dense-16x16", "zcu102-binary", "cyclonev-64",
 					     "cyclonev-64-nodsp", "sc-edge" };
 	struct rivulet_board b;
 	char path[64], err[256];
@@ -249,21 +249,35 @@ static void profile_resources(FILE *f, const struct rivulet_board *b)
 	struct rivulet_resources r = rivulet_board_resources(b);
 
 	row(f, b->name, TEXT("%u", r.dsp), TEXT("%u", r.bram36), TEXT("%u", r.m10k),
-	    TEXT("%.1f", r.lut / 1e3), NULL);
+	    TEXT("%.1f", r.lut / 1e3), TEXT("%.1f", r.ff / 1e3), NULL);
 }
 
 static void table_resources(FILE *f)
 {
-	row(f, "board", "DSP", "BRAM36", "M10K", "kLUT", NULL);
-	row(f, "---", "---", "---", "---", "---", NULL);
+	row(f, "board", "DSP", "BRAM36", "M10K", "kLUT", "kFF", NULL);
+	row(f, "---", "---", "---", "---", "---", "---", NULL);
 	each_profile(f, profile_resources);
+}
+
+/* Power of the array at its peak, or of bucket engines that all add where there is no array. */
+static double array_milliwatt(const struct rivulet_board *b, uint32_t level)
+{
+	const struct rivulet_board_level *l = &b->level[level];
+	uint64_t peak = rivulet_board_peak(b);
+	struct rivulet_work w = { .macs = peak };
+
+	if (b->modes == 1 << RIVULET_MODE_BITPLANE) {
+		w.plane_macs = peak;
+		w.plane_adds = peak;
+	}
+	return (rivulet_dense_fj(b, level, &w) + rivulet_planes_fj(b, level, &w)) * l->hz * 1e-12;
 }
 
 static void profile_levels(FILE *f, const struct rivulet_board *b)
 {
 	for (uint32_t i = 0; i < b->levels; i++) {
 		const struct rivulet_board_level *l = &b->level[i];
-		double mac = (double)rivulet_board_peak(b) * l->hz * l->fj_per_mac * 1e-12;
+		double mac = array_milliwatt(b, i);
 		double port = (double)b->port_bytes * l->hz * l->fj_per_byte * 1e-12;
 
 		row(f, i ? "" : b->name, TEXT("%u", i), TEXT("%.1f", l->hz / 1e6),
