@@ -15,6 +15,13 @@ eval-ibtf: $(BUILD)/tests/eval_ibtf
 	@mkdir -p $(BUILD)/ibtf
 	@$< tests/ibtf/networks.csv $(BUILD)/ibtf; rc=$$?; python3 -B tests/ibtf/draw.py $(BUILD)/ibtf && exit $$rc
 
+# The choice of the mode on a board that has multipliers, too, over the networks of tools/zoo.
+CPPFLAGS_tests_ibtf_bench_choice := -Itests/zoo
+$(eval $(call program,tests/bench_choice,tests/ibtf/bench_choice.c,compiler kernels uapi,-lm))
+.PHONY: bench-choice
+bench-choice: $(BUILD)/tests/bench_choice
+	@BUILD=$(BUILD) scripts/bench-choice
+
 # The bit-plane mode of the NPU beside a bit-serial array.
 CPPFLAGS_tests_ibtf_bench_ibtf := -Itests/cycle
 $(eval $(call program,tests/bench_ibtf,tests/ibtf/bench_ibtf.c $(CYCLE_MODEL),compiler kernels uapi,-lm))

@@ -76,7 +76,8 @@ START_TEST(bits_of_the_widest_weight)
 }
 END_TEST
 
-static uint64_t layer_cycles(uint32_t bits)
+/* @by_planes: whether the mode is chosen; NULL: of no concern. */
+static uint64_t layer_cycles(uint32_t bits, const struct rivulet_compile_options *opt, bool *by_planes)
 {
 	struct rivulet_explain e;
 	struct qg_conv c = plain_conv(64, 3);
@@ -85,8 +86,10 @@ static uint64_t layer_cycles(uint32_t bits)
 
 	qg_output(&q, qg_conv(&q, "conv", open_image(&q, 7, 128, 16, 16), &c));
 	qg_narrow(&q, bits);
-	check(&q, &board, NULL, &e);
+	check(&q, &board, opt, &e);
 	cycles = e.segments[0].cycles;
+	if (by_planes)
+		*by_planes = reason_has(&e, "conv", "bit planes");
 	rivulet_explain_free(&e);
 	rvl_graph_free(q.g);
 	return cycles;
@@ -99,9 +102,27 @@ START_TEST(fewer_bits_take_fewer_cycles)
 
 	load_board(&board, "cyclonev-64-nodsp");
 	for (uint32_t bits = 2; bits <= 8; bits *= 2)
-		cycles[bits] = layer_cycles(bits);
+		cycles[bits] = layer_cycles(bits, NULL, NULL);
 	ck_assert_uint_lt(cycles[4] * 10, cycles[8] * 7);
 	ck_assert_uint_lt(cycles[2] * 10, cycles[4] * 9);
+}
+END_TEST
+
+/* Beside multipliers the mode is chosen for narrow weights, which it makes faster, and never a loss. */
+START_TEST(chosen_beside_multipliers)
+{
+	const struct rivulet_compile_options off = { .without_modes = 1u << RIVULET_MODE_BITPLANE };
+	bool by_planes, without;
+	uint64_t with, alone;
+
+	load_board(&board, "zu3eg-64-planes");
+	with = layer_cycles(_i, NULL, &by_planes);
+	alone = layer_cycles(_i, &off, &without);
+	ck_assert(!without);
+	ck_assert(by_planes == (with < alone));
+	ck_assert_uint_le(with, alone);
+	if (_i <= 4)
+		ck_assert_uint_lt(with * 10, alone * 9);
 }
 END_TEST
 
@@ -131,6 +152,7 @@ int main(void)
 	tcase_add_test(t, random_layers_equal_the_interpreter);
 	tcase_add_loop_test(t, bits_of_the_widest_weight, 2, 9);
 	tcase_add_test(t, fewer_bits_take_fewer_cycles);
+	tcase_add_loop_test(t, chosen_beside_multipliers, 1, 9);
 	tcase_add_loop_test(t, without_the_mode, 0, 2);
 	return run_suite(s);
 }

@@ -50,7 +50,8 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.no_reconstruct = a->no_reconstruct,
 		.no_binary = a->no_binary,
 		.without_modes = (uint32_t)a->no_sparse << RIVULET_MODE_SPARSE |
-				 (uint32_t)a->no_taps << RIVULET_MODE_TAPS,
+				 (uint32_t)a->no_taps << RIVULET_MODE_TAPS |
+				 (uint32_t)a->no_planes << RIVULET_MODE_BITPLANE,
 		.no_gather = a->no_gather,
 		.no_cascade = a->no_cascade,
 		.no_prefetch = a->no_prefetch,

@@ -28,7 +28,7 @@ struct rvl_model_args {
 	bool require_npu, cpu_only, no_reconstruct, no_cascade, no_prefetch, no_views, no_layouts, no_sparse;
 	bool no_chains;
 	bool no_binary;
-	bool no_taps, no_gather, serial, prof;
+	bool no_taps, no_planes, no_gather, serial, prof;
 	struct rvl_frozen frozen;
 	struct rvl_mode mode;
 	struct rivulet_plan plan; /* of @plan_file */
@@ -59,6 +59,8 @@ int rvl_model_freeze(void *member, const char *value);
 	  RVL_MEMBER(type, m.no_reconstruct) },                                                    \
 	{ "no-taps", 0, NULL, "compute no depthwise layer by several taps of a channel at once",   \
 	  RVL_MEMBER(type, m.no_taps) },                                                           \
+	{ "no-planes", 0, NULL, "compute no layer by the bits of its weights",                      \
+	  RVL_MEMBER(type, m.no_planes) },                                                         \
 	{ "no-gather", 0, NULL, "gather the patches of no convolution into channels",              \
 	  RVL_MEMBER(type, m.no_gather) },                                                         \
 	{ "no-cascade", 0, NULL, "move every value between NPU layers through memory",             \
