@@ -15,6 +15,11 @@ eval-ibtf: $(BUILD)/tests/eval_ibtf
 	@mkdir -p $(BUILD)/ibtf
 	@$< tests/ibtf/networks.csv $(BUILD)/ibtf; rc=$$?; python3 -B tests/ibtf/draw.py $(BUILD)/ibtf && exit $$rc
 
+# Bits of the weights of a trained network: accuracy, additions, cycles and energy.
+.PHONY: eval-bits
+eval-bits: $(BUILD)/rivulet
+	@BUILD=$(BUILD) scripts/eval-bits
+
 # The choice of the mode on a board that has multipliers, too, over the networks of tools/zoo.
 CPPFLAGS_tests_ibtf_bench_choice := -Itests/zoo
 $(eval $(call program,tests/bench_choice,tests/ibtf/bench_choice.c,compiler kernels uapi,-lm))
