@@ -28,6 +28,9 @@ CFLAGS_kernels_int8_convert := -O3 -fno-trapping-math
 CFLAGS_kernels_int8_binary := -O3 -fno-trapping-math
 # Loops over the codes of a slice are written for the vectoriser.
 CFLAGS_kernels_ibtf_slices := -O3
+CFLAGS_kernels_ibtf_lanes := -O3
+CFLAGS_kernels_ibtf_lanes_avx2 := -O3
+CFLAGS_kernels_ibtf_lanes_avx512 := -O3
 
 $(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/conv_cases.c,kernels uapi,-lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_kernels

@@ -124,6 +124,38 @@ void rivulet_ibtf_tables_factorise(const struct rivulet_ibtf_shape *s, const int
 void rivulet_ibtf_tables_run(const struct rivulet_ibtf_shape *s, uint32_t g, const uint16_t *codes,
 			     const int32_t *x, uint32_t *table, int32_t *y);
 
+/* ---- several pixels at once ---- */
+
+#define RIVULET_IBTF_LANES	  32
+#define RIVULET_IBTF_LANES_WIDEST 8 /* columns of a slice */
+
+/** enum rivulet_ibtf_vector - the registers that a product uses */
+enum rivulet_ibtf_vector {
+	RIVULET_IBTF_128, /* SSE2, NEON, or what the compiler makes of it */
+	RIVULET_IBTF_AVX2,
+	RIVULET_IBTF_AVX512,
+	RIVULET_IBTF_VECTORS,
+};
+
+/** rivulet_ibtf_has() - whether the processor has these registers */
+bool rivulet_ibtf_has(enum rivulet_ibtf_vector v);
+
+/** struct rivulet_ibtf_lanes - scratch memory of rivulet_ibtf_run_lanes() */
+struct rivulet_ibtf_lanes {
+	_Alignas(64) int16_t bucket[RIVULET_IBTF_LANES << RIVULET_IBTF_LANES_WIDEST];
+	_Alignas(64) int32_t wide[RIVULET_IBTF_LANES << RIVULET_IBTF_LANES_WIDEST];
+	uint16_t count[1 << RIVULET_IBTF_LANES_WIDEST]; /* inputs of a bucket */
+};
+
+/**
+ * rivulet_ibtf_run_lanes() - y = W x of RIVULET_IBTF_LANES pixels by buckets
+ * @cut: slices of at most RIVULET_IBTF_LANES_WIDEST columns
+ * @x: N inputs of -256 to 255, RIVULET_IBTF_LANES values each, and @y: M results; aligned to 64 bytes
+ */
+void rivulet_ibtf_run_lanes(const struct rivulet_ibtf_shape *s, const struct rivulet_ibtf_slices *cut,
+			    const uint16_t *codes, const int16_t *x, enum rivulet_ibtf_vector v,
+			    struct rivulet_ibtf_lanes *l, int32_t *y);
+
 /* ---- choice ---- */
 
 /* How a product is computed. X(identifier, name, what it is) */

@@ -8,6 +8,12 @@ $(eval $(call program,tests/check_ibtf,tests/ibtf/check_ibtf.c tests/ibtf/cases.
 check-ibtf: $(BUILD)/tests/check_ibtf
 	@$< 100000
 
+# Products by buckets on the CPU beside those of the int8 kernels.
+$(eval $(call program,tests/bench_lanes,tests/ibtf/bench_lanes.c tests/ibtf/cases.c,kernels uapi,-lm))
+.PHONY: bench-ibtf-cpu
+bench-ibtf-cpu: $(BUILD)/tests/bench_lanes
+	@$<
+
 # The publication's tables, and totals of its networks, as CSV and SVG in $(BUILD)/ibtf.
 $(eval $(call program,tests/eval_ibtf,tests/ibtf/eval_ibtf.c tests/ibtf/cases.c,kernels uapi,-lm))
 .PHONY: eval-ibtf

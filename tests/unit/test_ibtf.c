@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "chance.h"
 #include "ibtf/cases.h"
 #include "suite.h"
 
@@ -317,6 +318,63 @@ START_TEST(test_random)
 }
 END_TEST
 
+/* ---- several pixels at once ---- */
+
+#define MOST_INPUTS 700
+
+static _Alignas(64) int16_t lanes_x[MOST_INPUTS * RIVULET_IBTF_LANES];
+static _Alignas(64) int32_t lanes_y[12 * RIVULET_IBTF_LANES];
+
+static void compare_lanes(const struct ibtf_product *p, const int32_t *y)
+{
+	for (uint32_t k = 0; k < p->shape.m; k++)
+		for (uint32_t i = 0; i < RIVULET_IBTF_LANES; i++) {
+			int32_t want = 0;
+
+			for (uint32_t n = 0; n < p->shape.n; n++)
+				want += lanes_x[n * RIVULET_IBTF_LANES + i] * p->w[(size_t)k * p->shape.n + n];
+			ck_assert_int_eq(y[k * RIVULET_IBTF_LANES + i], want);
+		}
+}
+
+/*
+ * Every set of registers that the processor has gives the integers of a plain product; also where most
+ * weights are equal, so that a bucket gets more inputs of the largest magnitude than it holds.
+ */
+START_TEST(test_lanes)
+{
+	static struct rivulet_ibtf_lanes scratch;
+
+	if (!rivulet_ibtf_has((enum rivulet_ibtf_vector)_i))
+		return;
+	for (uint64_t i = 0; i < (uint64_t)random_cases(100); i++) {
+		uint64_t seed = i;
+		struct rivulet_ibtf_shape s = { .n = chance_range(&seed, 1, MOST_INPUTS),
+						.m = chance_range(&seed, 1, 12),
+						.p = chance_range(&seed, 1, RIVULET_IBTF_BITS),
+						.is_signed = chance_range(&seed, 0, 1) };
+		struct ibtf_product p;
+		uint16_t *codes;
+
+		ibtf_product_new(&p, s, chance_uniform(&seed, 0, 0.9), &seed);
+		for (size_t k = 0; i % 3 == 0 && k < (size_t)s.n * s.m; k++)
+			p.w[k] = p.w[0];
+		for (size_t k = 0; k < (size_t)s.n * RIVULET_IBTF_LANES; k++)
+			lanes_x[k] = i % 4 ? (int16_t)((int32_t)chance_range(&seed, 0, 511) - 256) :
+				     i % 8 ? 255 : -256;
+		rivulet_ibtf_cut_evenly(&s, chance_range(&seed, 1, RIVULET_IBTF_LANES_WIDEST), &p.cut);
+		codes = calloc((size_t)p.cut.n * s.n, sizeof(*codes));
+		ck_assert_ptr_nonnull(codes);
+		rivulet_ibtf_factorise(&s, p.w, &p.cut, codes);
+		rivulet_ibtf_run_lanes(&s, &p.cut, codes, lanes_x, (enum rivulet_ibtf_vector)_i, &scratch,
+				       lanes_y);
+		compare_lanes(&p, lanes_y);
+		free(codes);
+		ibtf_product_free(&p);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("ibtf");
@@ -338,5 +396,6 @@ int main(void)
 	tcase_add_test(t, test_bits);
 	t = add_case(s, "exact", 300, NULL, NULL);
 	tcase_add_test(t, test_random);
+	tcase_add_loop_test(t, test_lanes, 0, RIVULET_IBTF_VECTORS);
 	return run_suite(s);
 }
