@@ -344,6 +344,10 @@ static int clone_rest(const struct rvl_graph *g, struct rvl_graph *c, struct rvl
 	c->reconstruct = g->reconstruct;
 	c->word = g->word;
 	c->no_binary = g->no_binary;
+	c->calibrated = g->calibrated;
+	c->keeps_int8 = g->keeps_int8;
+	c->target = g->target;
+	c->npu_bits = g->npu_bits;
 	c->from_files = g->from_files;
 	memcpy(c->files_hash, g->files_hash, sizeof(c->files_hash));
 	for (uint32_t i = 0; i < g->n_nodes && !rc; i++)

@@ -185,6 +185,14 @@ struct rvl_graph {
 	uint32_t word;			/* channels of a word of the target's NPU; 0: it has none */
 	bool reconstruct;		/* float consumers evict no operator from the NPU: reconstruct.c */
 	bool no_binary;			/* rvl_pass_binary() changes nothing */
+	bool calibrated;		/* images that binary layers make were quantised by examples */
+	/*
+	 * Why a binary layer of @m output channels in @group groups is to be int8 on the target, or NULL;
+	 * the function is NULL where each may be binary.
+	 */
+	const char *(*keeps_int8)(const void *target, int64_t m, int64_t group);
+	const void *target;
+	bool npu_bits;			/* the target's NPU makes bits */
 	uint32_t sc_longest;		/* longest stream of any variant; 0: none */
 	/* pools tried for exactness; limited, because a trial takes long */
 	uint32_t average_tries;

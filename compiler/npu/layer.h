@@ -442,6 +442,8 @@ static inline int rvl_weight(const struct rvl_weights *w, int64_t m, int64_t k)
 	return (w->t->type == RVL_TYPE_U8 ? byte : (int8_t)byte) - zp;
 }
 
+/** For struct rvl_graph's keeps_int8. */
+const char *rvl_binary_keeps_int8(const void *board, int64_t m, int64_t group);
 /** For rvl_pass_partition(): @arg is the board. */
 const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void *arg);
 /**

@@ -20,6 +20,16 @@ static bool takes(const struct rvl_node *n)
 	return n->op == RVL_OP_B_CONV;
 }
 
+const char *rvl_binary_keeps_int8(const void *board, int64_t m, int64_t group)
+{
+	const struct rivulet_board *b = board;
+
+	if (!(b->modes >> RIVULET_MODE_BINARY & 1))
+		return "int8: this board's array has no binary mode";
+	return group > 1 && m / group % b->tm ?
+		       "int8: the output channels of its groups are no multiple of the binary array's rows" : NULL;
+}
+
 static uint32_t log2_of(int64_t n)
 {
 	uint32_t bits = 0;

@@ -363,6 +363,9 @@ static int try_product(struct search *s, struct rvl_node *n)
 		return keep(&l, "not binary: its padding is neither 0 nor one of the two values");
 	if (!has_parameters(&l))
 		return keep(&l, "not binary: its weights or biases are no numbers below 2^60");
+	why = s->g->keeps_int8 ? s->g->keeps_int8(s->g->target, l.w.m, l.group) : NULL;
+	if (why)
+		return keep(&l, why);
 	return make_layer(s, &l, padding);
 }
 

@@ -90,9 +90,14 @@ static struct rvl_node *quantiser_of(struct rvl_graph *g, const struct rvl_node 
 	return y->n == 1 && rvl_quant_fits(y) ? q : NULL;
 }
 
+/*
+ * The bits of a stored result are not always those of the float that was rounded to it. They are taken
+ * only where calibration chose the rounding; a model that has it of itself computes what it says.
+ */
 static int quantise_layer(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
 {
 	struct rvl_tensor *shortcut = n->n_in > RVL_B_SHORTCUT ? n->in[RVL_B_SHORTCUT] : NULL;
+	bool has_bits = n->n_out > 1 && n->out[1];
 	struct rvl_qsource x, y;
 	struct rvl_node *q;
 	int rc;
@@ -102,10 +107,14 @@ static int quantise_layer(struct rvl_graph *g, struct rvl_node *n, struct rvl_er
 	q = quantiser_of(g, n, &y);
 	if (!q)
 		return 0;
+	if (has_bits && !g->calibrated) {
+		n->note = "its bits compare floats, which the model's QuantizeLinear would round before";
+		return 0;
+	}
 	rc = rvl_quant_adopt(g, &y, err);
 	if (!rc && shortcut)
 		rc = take_bytes(g, n, RVL_B_SHORTCUT, &x, err);
-	if (!rc && n->n_out > 1 && n->out[1])
+	if (!rc && has_bits)
 		rc = set_thresholds(g, n, RVL_B_THRESHOLD, &y, err);
 	if (rc)
 		return rc;

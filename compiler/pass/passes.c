@@ -21,6 +21,7 @@ const struct rvl_pass rvl_passes[] = {
 	{ "fold-moved", rvl_pass_fold },
 	{ "fuse", rvl_pass_fuse },
 	{ "clean-fused", rvl_pass_clean },
+	{ "binary-pool", rvl_pass_binary_pool },
 	{ "slopes", rvl_pass_slopes },
 	{ "fold-pad", rvl_pass_fold_pad },
 	{ "s8-weights", rvl_pass_s8_weights },

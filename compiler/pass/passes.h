@@ -16,6 +16,8 @@ int rvl_pass_clean(struct rvl_graph *g, struct rvl_err *err);
  * them what follows. A layer that is only nearly binary stays and has a note. Needs folded constants.
  */
 int rvl_pass_binary(struct rvl_graph *g, struct rvl_err *err);
+/** For an NPU that makes bits: a BinaryMaxPool of the bits of bytes is BinarySign of their MaxPool. */
+int rvl_pass_binary_pool(struct rvl_graph *g, struct rvl_err *err);
 
 /**
  * Folds BatchNormalization into the float weights of the Conv or Gemm before it, and Relu and Clip

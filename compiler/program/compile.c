@@ -224,8 +224,11 @@ static int middle(struct rvl_backend *be)
 	be->g->npu_average_pool = be->opt->average_within_1;
 	be->g->no_binary = be->opt->no_binary;
 	be->g->word = be->board ? be->board->tn : 0;
+	be->g->npu_bits = be->board && be->board->modes >> RIVULET_MODE_BINARY & 1;
 	be->g->reconstruct = be->board && !be->opt->no_reconstruct;
 	if (be->opt->quantise.n_examples) {
+		be->g->target = be->board;
+		be->g->keeps_int8 = be->board ? rvl_binary_keeps_int8 : NULL;
 		rc = quantise(be);
 		if (rc)
 			return rc;

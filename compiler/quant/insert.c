@@ -418,6 +418,7 @@ int rvl_insert(struct rvl_graph *g, const struct rvl_chosen *chosen, const struc
 	uint32_t nodes = g->n_nodes, tensors = g->n_tensors;
 	int rc = 0;
 
+	g->calibrated = true;
 	for (uint32_t i = 0; i < nodes && !rc; i++)
 		if (chosen->node[i] && rvl_is_product(g->nodes[i]))
 			rc = quantise_weights(&c, g->nodes[i], chosen->bits[i]);

@@ -219,6 +219,7 @@ END_TEST
 #define SIGNED "GreaterOrEqual x zero -> q; Where q one minus -> s; "
 #define FIRST SIGNED "Conv s w -> a pads=[1,1,1,1]; "
 #define AGAIN(t) "GreaterOrEqual " t " zero -> q2; Where q2 one minus -> s2; Conv s2 w2 -> y pads=[1,1,1,1]"
+#define SIGN_OF(t) "GreaterOrEqual " t " zero -> q2; Where q2 one minus -> s2; "
 #define BN(a, b) "BatchNormalization " a " g4 b4 m4 v4 -> " b "; "
 #define LARGE "const large f32 - 1e20; const v0 f32 4 1 1e-42 1 1; const l4 f32 4,1,1 1 1e20 0 1; "
 #define SHORTCUT "Slice x st en ax -> sc; const st s64 1 0; const en s64 1 4; const ax s64 1 1; "
@@ -432,6 +433,68 @@ START_TEST(followers_are_unfolded)
 }
 END_TEST
 
+/*
+ * A model that quantises the result of a layer of itself: the sign of the same result compares the float
+ * in front of the rounding, by steps of which the bits would differ.
+ */
+START_TEST(a_sign_in_front_of_quantisation_is_exact)
+{
+	static const char form[] = "const l f32 - 3; const z s8 - 0; " FIRST SHORTCUT
+		"QuantizeLinear a l z -> e; DequantizeLinear e l z -> f; " SIGN_OF("a")
+		"Conv s2 w2 -> h pads=[1,1,1,1]; Slice h st en ax -> i; Add i f -> y";
+
+	compare(form, true, 0);
+	ck_assert_uint_eq(count(RVL_OP_B_CONV), 2);
+	ck_assert_int_eq(first(RVL_OP_B_CONV)->out[0]->type, RVL_TYPE_F32);
+	ck_assert_msg(first(RVL_OP_B_CONV)->note && strstr(first(RVL_OP_B_CONV)->note, "compare floats"),
+		      "no note");
+	release();
+}
+END_TEST
+
+/* A NaN is -1, as of Where(x >= c, 1, -1). */
+START_TEST(nan_is_minus_one)
+{
+	float x[C * SIDE * SIDE], *want, *have;
+	size_t n;
+
+	make_input(x, C * SIDE * SIDE, true);
+	for (size_t i = 0; i < sizeof(x) / sizeof(x[0]); i += 7)
+		x[i] = NAN;
+	load("GreaterOrEqual x c -> q; Where q one minus -> s" PADDED);
+	want = run(x, &n);
+	ck_assert(!rvl_optimise(g, &err));
+	ck_assert_uint_eq(count(RVL_OP_B_SIGN), 1);
+	have = run(x, &n);
+	ck_assert_mem_eq(have, want, n * sizeof(*want));
+	free(want);
+	free(have);
+	release();
+}
+END_TEST
+
+static const char *keep_groups(const void *target, int64_t m, int64_t group)
+{
+	ck_assert_int_eq(m, group > 1 ? C : M);
+	return group > 1 ? target : NULL;
+}
+
+/* The target decides which layers it computes in int8. */
+START_TEST(a_target_keeps_layers)
+{
+	for (int grouped = 0; grouped < 2; grouped++) {
+		load(grouped ? SIGNED "Conv s w2 -> y group=2 pads=[1,1,1,1]" : SIGNED "Conv s w -> y");
+		g->keeps_int8 = keep_groups;
+		g->target = "int8: groups";
+		ck_assert(!rvl_optimise(g, &err));
+		ck_assert_uint_eq(count(RVL_OP_B_CONV), !grouped);
+		if (grouped)
+			ck_assert_str_eq(first(RVL_OP_CONV)->note, "int8: groups");
+		release();
+	}
+}
+END_TEST
+
 #define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
 
 int main(void)
@@ -445,6 +508,9 @@ int main(void)
 	tcase_add_test(t, a_sign_of_zero_is_noted);
 	tcase_add_test(t, a_mean_is_no_binary_layer);
 	tcase_add_test(t, images_are_quantised);
+	tcase_add_test(t, a_sign_in_front_of_quantisation_is_exact);
+	tcase_add_test(t, nan_is_minus_one);
+	tcase_add_test(t, a_target_keeps_layers);
 	tcase_add_loop_test(t, forms_are_unfolded, 0, COUNT(forms));
 	tcase_add_loop_test(t, followers_are_unfolded, 0, COUNT(followers));
 	return run_suite(s);

@@ -6,6 +6,7 @@
 #include <check.h>
 
 #include "mode_rig.h"
+#include "npu/layer.h"
 #include "pass/passes.h"
 #include "qbinary.h"
 #include "rivulet_isa.h"
@@ -24,9 +25,23 @@ static bool is_binary(const struct rivulet_explain *e, const char *node)
 	return strstr(row_of(e, node)->reason, " tap") && strstr(row_of(e, node)->reason, "binary: ");
 }
 
-static struct rvl_tensor *random_input(struct qg *q, int64_t channels)
+/* Of thousands of layers most are small; each is computed product by product, too. */
+#define SMALL_FROM 1000
+
+/* Whether the CPU computes on bits. */
+static bool cpu_bits(const struct rivulet_explain *e)
 {
-	struct rvl_shape s = { 4, { qg_range(q, 1, 2), channels, qg_range(q, 4, 15), qg_range(q, 4, 20) } };
+	for (uint32_t i = 0; i < e->n_rows; i++)
+		if (!strcmp(e->rows[i].where, "cpu") && strstr(e->rows[i].reason, "binary: "))
+			return true;
+	return false;
+}
+
+static struct rvl_tensor *random_input(struct qg *q, uint64_t seed, int64_t channels)
+{
+	bool small = seed >= SMALL_FROM;
+	struct rvl_shape s = { 4, { qg_range(q, 1, 2), channels, qg_range(q, 4, small ? 8 : 15),
+				    qg_range(q, 4, small ? 9 : 20) } };
 	struct rvl_tensor *x = qg_tensor(q, "x", qg_range(q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8, s, 0.02f, 3);
 
 	qg_input(q, x);
@@ -58,7 +73,7 @@ static void single(struct qg *q, uint64_t seed)
 	struct rvl_tensor *x;
 
 	qg_open(q, seed);
-	x = random_input(q, qg_range(q, 0, 1) ? 64 * qg_range(q, 1, 4) : qg_range(q, 1, 270));
+	x = random_input(q, seed, qg_range(q, 0, 1) ? 64 * qg_range(q, 1, 4) : qg_range(q, 1, 270));
 	c = random_conv(q, x->shape.dim[1], qg_range(q, 1, 100));
 	if (qg_range(q, 0, 3) == 0) { /* groups of whole rows of the array, on any channels */
 		c.group = qg_range(q, 2, 4);
@@ -80,7 +95,7 @@ static void residual(struct qg *q, uint64_t seed)
 
 	qg_open(q, seed);
 	channels = qg_range(q, 0, 1) ? 64 * qg_range(q, 1, 3) : qg_range(q, 1, 200);
-	x = random_input(q, channels);
+	x = random_input(q, seed, channels);
 	c = plain_binary(channels, channels, 3);
 	c.shortcut = x;
 	c.bits = true;
@@ -108,7 +123,7 @@ static void chain(struct qg *q, uint64_t seed)
 	struct qb_conv c;
 
 	qg_open(q, seed);
-	x = qb_sign(q, "sign", random_input(q, 64));
+	x = qb_sign(q, "sign", random_input(q, seed, 64));
 	c = random_conv(q, 64, qg_range(q, 0, 1) ? 64 * qg_range(q, 1, 3) : qg_range(q, 1, 200));
 	c.only = true;
 	c.prelu = false;
@@ -136,10 +151,56 @@ static void after_bytes(struct qg *q, uint64_t seed)
 	ck_assert_msg(!q->rc, "%s", q->err.msg);
 }
 
+static struct rvl_tensor *pool_bits(struct qg *q, struct rvl_tensor *x, int64_t channels, int64_t k, int64_t s,
+				    int64_t pad)
+{
+	const int64_t *d = x->shape.dim;
+	int64_t w = d[2] / qb_words(channels);
+	struct rvl_tensor *y = qb_bits(q, d[0], channels, qg_out_dim(d[1], k, s, 1, pad, pad),
+				       qg_out_dim(w, k, s, 1, pad, pad));
+	struct rvl_node *n = qg_node(q, RVL_OP_B_MAX_POOL, "pool", 1, &x, y);
+
+	if (q->rc)
+		return y;
+	n->attr.block = (int32_t)channels;
+	for (int i = 0; i < 4; i++) {
+		n->attr.kernel[i % 2] = (int32_t)k;
+		n->attr.stride[i % 2] = (int32_t)s;
+		n->attr.pad[i] = (int32_t)pad;
+	}
+	return y;
+}
+
+/* A pool of the bits of an image: of the input, or of a layer. */
+static void pooled(struct qg *q, uint64_t seed)
+{
+	struct rvl_tensor *x, *bits;
+	struct qb_conv c;
+
+	qg_open(q, seed);
+	x = random_input(q, seed, qg_range(q, 0, 1) ? 64 : qg_range(q, 1, 100));
+	c = plain_binary(x->shape.dim[1], x->shape.dim[1], 3);
+	bits = qb_sign(q, "sign", x);
+	if (seed % 2) {
+		c.bits = true;
+		qb_conv(q, "first", bits, &c, &bits);
+		c.bits = false;
+	}
+	bits = pool_bits(q, bits, c.c, qg_range(q, 2, 3), qg_range(q, 1, 2), qg_range(q, 0, 1));
+	qg_output(q, qb_conv(q, "layer", bits, &c, NULL));
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+}
+
 static const struct {
 	void (*build)(struct qg *q, uint64_t seed);
 	uint32_t n;
-} kinds[] = { { single, 60 }, { residual, 20 }, { chain, 20 }, { after_bytes, 30 } };
+} kinds[] = { { single, 60 }, { residual, 20 }, { chain, 20 }, { after_bytes, 30 }, { pooled, 24 } };
+
+/* Pools of bits of images leave none for the CPU. */
+static bool is_taken(const struct rivulet_explain *e, int kind)
+{
+	return is_binary(e, "layer") && (kinds[kind].build != pooled || !cpu_bits(e));
+}
 
 #define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
 
@@ -162,7 +223,9 @@ START_TEST(layers_equal_the_interpreter)
 
 		kinds[_i].build(&q, seed + 100);
 		check(&q, &board, NULL, &e);
-		taken += is_binary(&e, "layer");
+		taken += is_taken(&e, _i);
+		if (!is_taken(&e, _i))
+			fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, row_of(&e, "layer")->reason);
 		rivulet_explain_free(&e);
 		rvl_graph_free(q.g);
 	}
@@ -189,6 +252,17 @@ static struct rvl_tensor *plain_bytes(struct qg *q, const struct rvl_tensor *lik
 	t->type = RVL_TYPE_U8;
 	return t;
 }
+
+START_TEST(boards_keep_layers_in_int8)
+{
+	load_board(&board, "zcu102-binary");
+	ck_assert_ptr_null(rvl_binary_keeps_int8(&board, 40, 1));
+	ck_assert_ptr_null(rvl_binary_keeps_int8(&board, 2 * board.tm, 2));
+	ck_assert_ptr_nonnull(strstr(rvl_binary_keeps_int8(&board, 40, 40), "rows"));
+	load_board(&board, "zu3eg-64");
+	ck_assert_ptr_nonnull(strstr(rvl_binary_keeps_int8(&board, 40, 1), "no binary mode"));
+}
+END_TEST
 
 /*
  * Quantisation around a sign and a layer with a shortcut goes into them: the bits of the sign are
@@ -248,6 +322,7 @@ int main(void)
 	TCase *t = add_case(s, "binary", 3000, NULL, NULL);
 
 	tcase_add_loop_test(t, layers_equal_the_interpreter, 0, KINDS);
+	tcase_add_test(t, boards_keep_layers_in_int8);
 	tcase_add_loop_test(t, takes_quantisation_in, 0, 5);
 	return run_suite(s);
 }
