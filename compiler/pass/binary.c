@@ -406,5 +406,7 @@ int rvl_pass_binary(struct rvl_graph *g, struct rvl_err *err)
 		rc = rvl_pass_clean(g, err);
 	if (!rc)
 		rc = rvl_binary_fold(g, err);
+	if (!rc)
+		rc = rvl_binary_concat(g, err);
 	return rc ? rc : rvl_binary_join(g, err);
 }

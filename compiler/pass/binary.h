@@ -2,7 +2,7 @@
 /*
  * What the files of the search for binary layers share (docs/compiler.md, 11): binary_sign.c finds
  * inputs of two values, binary_weights.c weights of two values, binary.c makes the layers,
- * binary_fold.c computes in them what follows them, and binary_join.c joins signs with layers.
+ * binary_fold.c computes in them what follows them, binary_concat.c behind a Concat, too, and binary_join.c joins signs with layers.
  */
 #ifndef RVL_PASS_BINARY_H
 #define RVL_PASS_BINARY_H
@@ -56,6 +56,9 @@ int rvl_binary_pack(struct rvl_graph *g, const struct rvl_binary_weights *w, int
 
 /** Moves operators behind BinaryConv into it. */
 int rvl_binary_fold(struct rvl_graph *g, struct rvl_err *err);
+
+/** Moves operators by channel behind a Concat of layers in front of it, and into the layers. */
+int rvl_binary_concat(struct rvl_graph *g, struct rvl_err *err);
 
 /** Makes BinarySign of the result of a BinaryConv an output of it. */
 int rvl_binary_join(struct rvl_graph *g, struct rvl_err *err);

@@ -57,6 +57,7 @@ static struct pb model(const char *form)
 	struct pb out;
 
 	p = put_weights(p, "w", "4,8,3,3", M * C * 9, 0.5f, 0);
+	p = put_weights(p, "other", "4,8,3,3", M * C * 9, 0.25f, 0);
 	p = put_weights(p, "w2", "8,4,3,3", M * C * 9, 1, 0);
 	p = put_weights(p, "uneven", "4,8,3,3", M * C * 9, 0.5f, 0.125f);
 	p = put_weights(p, "rounded", "4,8,3,3", M * C * 9, 0.5f, 4e-6f);
@@ -247,6 +248,11 @@ static const struct {
 	{ FIRST LARGE "PRelu a l4 -> y", 1, 3, false, 0 },
 	{ FIRST LARGE "LeakyRelu a -> y alpha=1e20f", 1, 3, false, 0 },
 	{ FIRST LARGE "BatchNormalization a g4 b4 m4 v0 -> y epsilon=0.0f", 1, 3, false, 1e-6f },
+	{ FIRST "Conv s other -> d pads=[1,1,1,1]; Concat d a -> e axis=1; Add e shift -> f; PRelu f slopes -> h; "
+	  "Sub h shift -> i; Mul i two -> y", 2, 4, false, 1e-6f },
+	{ FIRST "Concat x a -> e axis=1; const more f32 12,1,1 0.5 0.25 1 2 0 0.75 1 1 3 2 1 0; PRelu e more -> y", 1,
+	  4, false, 0 },
+	{ FIRST "Conv s other -> d pads=[1,1,1,1]; Concat d a -> e axis=2; Add e a4 -> y", 2, 5, false, 1e-6f },
 	{ FIRST AGAIN("a"), 2, 3, false, 0 },
 	{ FIRST BN("a", "d") AGAIN("d"), 2, 3, false, 0 },
 	{ FIRST "Relu a -> d; " BN("d", "e") AGAIN("e"), 2, 3, false, 0 },
