@@ -130,6 +130,43 @@ static float mean_f32(const struct window *w, const float *x, bool include_pad)
 	return n ? sum / (float)n : 0;
 }
 
+#define SUMS 64	/* windows that are summed side by side */
+
+/* Windows [ox, ox + n), n <= SUMS, all of whose columns lie inside the image. */
+static void mean_windows(const struct window *w, const float *x, bool include_pad, int64_t n, float *y)
+{
+	const struct rvl_conv_geom *g = w->g;
+	int64_t count = include_pad ? w->v.padded * w->h.padded : inside(w);
+	float sum[SUMS] = { 0 };
+
+	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
+		const float *row = x + (w->v.at + ky * g->d[0]) * g->w + w->h.at;
+
+		for (int64_t kx = 0; kx < g->k[1]; kx++) {
+			const float *t = row + kx * g->d[1];
+
+			for (int64_t i = 0; g->s[1] == 1 && i < n; i++)
+				sum[i] += t[i];
+			for (int64_t i = 0; g->s[1] != 1 && i < n; i++)
+				sum[i] += t[i * g->s[1]];
+		}
+	}
+	for (int64_t i = 0; i < n; i++)
+		y[i] = count ? sum[i] / (float)count : 0;
+}
+
+/* The windows from @ox on that have all columns inside the image, at most SUMS. */
+static int64_t whole_windows(const struct rvl_conv_geom *g, int64_t ox)
+{
+	int64_t first = ox * g->s[1] - g->pad[1], last = first + (g->k[1] - 1) * g->d[1], n;
+
+	if (first < 0 || last >= g->w)
+		return 0;
+	n = (g->w - 1 - last) / g->s[1] + 1;
+	n = n < g->ow - ox ? n : g->ow - ox;
+	return n < SUMS ? n : SUMS;
+}
+
 static void average_plane(void *arg, uint32_t i)
 {
 	const struct pool_run *r = arg;
@@ -141,9 +178,14 @@ static void average_plane(void *arg, uint32_t i)
 
 	for (int64_t oy = 0; oy < g->oh; oy++) {
 		w.v = rvl_pool_taps(g, a->pad, 0, oy);
-		for (int64_t ox = 0; ox < g->ow; ox++) {
+		for (int64_t ox = 0, n; ox < g->ow; ox += n, y += n) {
 			w.h = rvl_pool_taps(g, a->pad, 1, ox);
-			*y++ = mean_f32(&w, plane, a->count_include_pad);
+			n = whole_windows(g, ox);
+			if (n)
+				mean_windows(&w, plane, a->count_include_pad, n, y);
+			else
+				*y = mean_f32(&w, plane, a->count_include_pad);
+			n += !n;
 		}
 	}
 }

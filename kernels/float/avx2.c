@@ -34,6 +34,6 @@ static void gemm(const struct rvl_f32_gemm_call *c)
 
 const struct rvl_f32_kernels rvl_f32_avx2 = {
 	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .taps = taps,
-	.gemv = gemv, .math = &rvl_f32_math_avx2, .bytes = &rvl_f32_bytes_avx2,
+	.gemv = gemv, .put = put, .math = &rvl_f32_math_avx2, .bytes = &rvl_f32_bytes_avx2,
 };
 #endif

@@ -40,6 +40,6 @@ static void gemm(const struct rvl_f32_gemm_call *c)
 
 const struct rvl_f32_kernels rvl_f32_avx512 = {
 	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .taps = taps,
-	.gemv = gemv, .math = &rvl_f32_math_avx512, .bytes = &rvl_f32_bytes_avx512,
+	.gemv = gemv, .put = put, .math = &rvl_f32_math_avx512, .bytes = &rvl_f32_bytes_avx512,
 };
 #endif

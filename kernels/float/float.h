@@ -90,6 +90,8 @@ struct rvl_f32_kernels {
 	void (*gemm)(const struct rvl_f32_gemm_call *c);
 	void (*taps)(const struct rvl_f32_taps_call *c);
 	void (*gemv)(const struct rvl_f32_gemv_call *c);
+	/* y[j * nr + i] = x[off[j] + i] for j < k and i < n; vl <= n <= nr. NULL: none. */
+	void (*put)(const float *x, const int64_t *off, int64_t k, int64_t n, float *y);
 	const struct rvl_f32_math *math;
 	const struct rvl_f32_bytes *bytes;
 };

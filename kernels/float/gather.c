@@ -9,6 +9,7 @@
 
 #include "float/conv.h"
 #include "float/rows.h"
+#include "isa.h"
 
 #define MOST_K	    512 /* elements of the kernels that are gathered together */
 #define MOST_PHASES 16
@@ -213,13 +214,13 @@ static inline __attribute__((always_inline)) void put(const float *x, const int6
 static void put_piece(const float *x, const int64_t *off, int64_t kc, int64_t n, int width,
 		      float *dst)
 {
-	if (n == 16 && width == 16)
-		put(x, off, kc, 16, 16, dst);
-	else if (n == 32)
-		put(x, off, kc, 32, 32, dst);
-	else if (n == 8)
-		put(x, off, kc, 8, width, dst);
-	else if (n >= 4)
+	const struct rvl_f32_kernels *f = rvl_f32_kernels();
+
+	if (f->put && n >= f->vl && width == f->nr)
+		f->put(x, off, kc, n, dst);
+	else if (n == 4)
+		put(x, off, kc, 4, width, dst);
+	else if (n > 4)
 		put(x, off, kc, n, width, dst);
 	else
 		for (int64_t k = 0; k < kc; k++)

@@ -35,6 +35,6 @@ static void gemm(const struct rvl_f32_gemm_call *c)
 
 const struct rvl_f32_kernels rvl_f32_neon = {
 	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .taps = taps,
-	.gemv = gemv, .math = &rvl_f32_math_base, .bytes = &rvl_f32_bytes_base,
+	.gemv = gemv, .put = put, .math = &rvl_f32_math_base, .bytes = &rvl_f32_bytes_base,
 };
 #endif

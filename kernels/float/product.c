@@ -16,7 +16,8 @@
 #define EXACT_BLOCK 256	/* the same of integers up to 255: 256 * 255^2 < 2^24 */
 #define CHUNK_COLS 224	/* most columns and rows of a chunk */
 #define CHUNK_ROWS 192	/* where rows are packed in the run */
-#define PACKED_ROWS 192
+#define PACKED_ROWS 2048
+#define INNER_ROWS 96	/* of a chunk, whose panels stay in the cache while columns pass by */
 #define LEAST_PANELS 4	/* of rows, into which a chunk is not divided further */
 #define MAX_ITEMS 16	/* parts into which the work is divided */
 #define IN_PLACE_ROWS 4	/* most rows that do not pack b */
@@ -393,9 +394,12 @@ static void block(const struct run *r, struct chunk *c, float *mem)
 	else
 		c->b = panels(&j->b, c->at.b, c->col, c->cols, c, j->k, f->nr, mem + r->s.b_floats, mem,
 			      &c->b_panel);
-	for (int64_t k = 0; k * f->nr < c->cols; k++)
-		for (int64_t i = 0; i * f->mr < c->rows; i++)
-			compute(j, c, i, k);
+	for (int64_t first = 0, past; first * f->mr < c->rows; first = past) {
+		past = first + INNER_ROWS / f->mr;
+		for (int64_t k = 0; k * f->nr < c->cols; k++)
+			for (int64_t i = first; i < past && i * f->mr < c->rows; i++)
+				compute(j, c, i, k);
+	}
 }
 
 /* The panels of part @i of @n; each has @width rows or columns, the last of @size maybe fewer. */

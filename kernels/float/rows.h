@@ -3,6 +3,8 @@
 #ifndef RVL_FLOAT_ROWS_H
 #define RVL_FLOAT_ROWS_H
 
+#include <string.h>
+
 #include "sizes.h"
 #include "window.h"
 
@@ -13,6 +15,10 @@ static inline void rvl_f32_copy(float *dst, const float *src, int64_t n)
 {
 	int64_t i = 0;
 
+	if (n >= 64) {
+		memcpy(dst, src, (size_t)n * sizeof(*dst));
+		return;
+	}
 	for (; i + 4 <= n; i += 4)
 		*(rvl_quad *)(dst + i) = *(const rvl_quad *)(src + i);
 	for (; i < n; i++)

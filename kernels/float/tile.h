@@ -125,6 +125,16 @@ static TARGET void taps(const struct rvl_f32_taps_call *c)
 			sum_taps(c, row, i, 1);
 }
 
+#if NV == 2
+static TARGET void put(const float *x, const int64_t *off, int64_t k, int64_t n, float *y)
+{
+	for (; k > 0; k--, off++, y += NR) {
+		V_STORE(y, V_LOAD(x + *off));
+		V_STORE(y + n - VL, V_LOAD(x + *off + n - VL));
+	}
+}
+#endif
+
 /* ---- a matrix by a vector ---- */
 
 #define GEMV_ROWS 4	/* that are summed side by side */

@@ -693,6 +693,42 @@ START_TEST(average_pools_divide_by_what_they_cover)
 }
 END_TEST
 
+/* Rows of more windows than are summed side by side, with borders, at any stride and dilation. */
+START_TEST(long_rows_are_averaged)
+{
+	enum { H = 3, W = 150 };
+	struct rvl_kernel_desc d = { .op = RVL_OP_AVERAGE_POOL, .n_in = 1, .n_out = 1 };
+	int stride = 1 + _i % 3, step = 1 + _i / 3, out = (W + 4 - 2 * step - 1) / stride + 1;
+	static float x[H * W], y[H * (W + 4)];
+	const void *in[1] = { x };
+
+	for (int i = 0; i < H * W; i++)
+		x[i] = (float)(i * 37 % 101);
+	rvl_attr_init(&d.attr);
+	memcpy(d.attr.kernel, (int32_t[]) { 3, 3 }, 8);
+	memcpy(d.attr.stride, (int32_t[]) { 1, stride }, 8);
+	memcpy(d.attr.dilation, (int32_t[]) { 1, step }, 8);
+	memcpy(d.attr.pad, (int32_t[]) { 1, 2, 1, 2 }, 16);
+	d.in[0] = ARG(F32, 1, 1, H, W);
+	d.out[0] = ARG(F32, 1, 1, H, out);
+	run_kernel(&d, false, in, (void *[]) { y }, NULL);
+	for (int i = 0; i < H * out; i++) {
+		float sum = 0;
+		int n = 0;
+
+		for (int k = 0; k < 9; k++) {
+			int iy = i / out - 1 + k / 3, ix = i % out * stride - 2 + k % 3 * step;
+
+			if (iy < 0 || iy >= H || ix < 0 || ix >= W)
+				continue;
+			sum += x[iy * W + ix];
+			n++;
+		}
+		ck_assert_float_eq(y[i], sum / (float)n);
+	}
+}
+END_TEST
+
 START_TEST(global_pools)
 {
 	struct rvl_kernel_desc d = { .op = RVL_OP_Q_GLOBAL_AVERAGE_POOL, .n_in = 1, .n_out = 1 };
@@ -1114,6 +1150,7 @@ static void add_tests(Suite *s)
 	tcase_add_test(q, rescaling_is_quantising_what_was_dequantised);
 	tcase_add_test(f, integers_wrap_and_clip);
 	tcase_add_test(f, average_pools_divide_by_what_they_cover);
+	tcase_add_loop_test(f, long_rows_are_averaged, 0, 6);
 	tcase_add_test(f, float_convolutions_agree);
 	tcase_add_test(f, float_products_agree);
 	tcase_add_test(f, matmul_broadcasts_batches);
