@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "binary/binary.h"
+#include "int8/product.h"
 #include "internal.h"
 
 static int64_t plane_of(const struct rvl_shape *s)
@@ -291,7 +292,14 @@ static void name(const void *from, int64_t rows, int64_t cols, int64_t r0, int64
 			y[c * rows + r] = x[r * cols + c]; \
 }
 
-TRANSPOSE_TILE(tile_8, uint8_t)
+static void tile_8(const void *from, int64_t rows, int64_t cols, int64_t r0, int64_t c0, void *to)
+{
+	int64_t high = rows - r0 < TILE ? rows - r0 : TILE, wide = cols - c0 < TILE ? cols - c0 : TILE;
+
+	rvl_i8_transpose((const uint8_t *)from + r0 * cols + c0, cols, high, wide,
+			 (uint8_t *)to + c0 * rows + r0, rows);
+}
+
 TRANSPOSE_TILE(tile_16, uint16_t)
 TRANSPOSE_TILE(tile_32, uint32_t)
 TRANSPOSE_TILE(tile_64, uint64_t)
