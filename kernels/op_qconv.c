@@ -262,19 +262,48 @@ static void run_dense(const struct conv_run *r, const struct rvl_pool *pool)
 
 /* ---- depthwise ---- */
 
-/* @n adjacent outputs. All or none of their windows pass the left or right end of the input. */
-static void depthwise(const struct conv_run *r, int64_t oy, int64_t ox, int64_t n)
+/* Whether the taps are in the order of rvl_i8_dw_column(). */
+static bool by_columns(const struct rvl_conv_geom *g)
+{
+	const struct rvl_i8_kernels *f = rvl_i8_kernels();
+
+	return g->k[0] == 3 && g->k[1] == 3 && f->widen && f->dw[0].kr == 2;
+}
+
+/* Under rows outside of the image, the columns of windows inside it are as far apart as elsewhere. */
+static void spread_zeros(const struct conv_run *r, int64_t oy, const uint8_t **p)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+
+	for (int64_t ky = 0; ky < g->k[0]; ky++, p += g->k[1]) {
+		int64_t iy = oy * g->s[0] - g->pad[0] + ky * g->d[0];
+
+		for (int64_t kx = 0; kx < g->k[1] && (iy < 0 || iy >= g->h); kx++)
+			p[kx] = r->k->zeros + kx * g->d[1] * r->x_step;
+	}
+}
+
+/*
+ * @n adjacent outputs. All or none of their windows pass the left or right end of the input; @whole:
+ * none does.
+ */
+static void depthwise(const struct conv_run *r, int64_t oy, int64_t ox, int64_t n, bool whole)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
 	const struct rvl_i8_mat *m = r->k->i8;
-	const uint8_t *p[RVL_I8_DW_TAPS];
+	const uint8_t *p[RVL_I8_DW_TAPS], *by_rows[RVL_I8_DW_COLUMNS];
+	bool columns = m->positions == RVL_I8_DW_COLUMNS && by_columns(g);
 	struct rvl_i8_dw_call c = {
 		.p = p, .taps = m->taps, .pixels = n, .x_step = g->s[1] * r->x_step, .channels = g->c,
 		.w = m->w, .bias = m->bias, .scale = m->scale, .y_stride = r->y_step,
 		.y = r->results + (oy * g->ow + ox) * r->y_step, .x_u8 = m->x_u8, .post = &m->post,
 	};
 
-	point(r, oy, ox, 0, 1, p);
+	point(r, oy, ox, 0, 1, columns ? by_rows : p);
+	if (whole)
+		spread_zeros(r, oy, columns ? by_rows : p);
+	for (int64_t t = 0; t < RVL_I8_DW_COLUMNS && columns; t++)
+		p[t] = by_rows[rvl_i8_dw_column(t)];
 	for (int64_t t = m->positions; t < m->taps; t++)
 		p[t] = p[t - m->positions];
 	m->dw->run(&c);
@@ -287,13 +316,15 @@ static void depthwise_row(void *arg, uint32_t oy)
 
 	for (int64_t ox = 0, n; ox < g->ow; ox += n) {
 		int64_t k0, k1, ix = ox * g->s[1] - g->pad[1];
+		bool whole;
 
 		n = 1;
 		inside(g, 1, ox, g->w, &k0, &k1);
-		if (k0 == 0 && k1 == g->k[1])
+		whole = k0 == 0 && k1 == g->k[1];
+		if (whole)
 			n = (g->w - 1 - ix - g->d[1] * (g->k[1] - 1)) / g->s[1] + 1;
 		n = n < g->ow - ox ? n : g->ow - ox;
-		depthwise(r, oy, ox, n);
+		depthwise(r, oy, ox, n, whole);
 	}
 }
 
@@ -495,6 +526,11 @@ static int32_t weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
 	       x->k->q.wz[n];
 }
 
+static int32_t column_weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
+{
+	return tap == RVL_I8_DW_NO_WEIGHT ? 0 : weight_at(ctx, n, rvl_i8_dw_column(tap), c);
+}
+
 /* Groups that are computed as one have weights of zero between one another. */
 static int32_t merged_weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
 {
@@ -560,6 +596,10 @@ static int setup_depthwise(struct rvl_kernel *k)
 		.weight = weight_at, .ctx = &ctx, .groups = 1, .n = g->m, .taps = taps, .kc = 1,
 	};
 
+	if (by_columns(g)) {
+		s.weight = column_weight_at;
+		s.taps = RVL_I8_DW_COLUMNS;
+	}
 	k->i8 = rvl_i8_pack_dw(k, &s, &k->q, &fits_taps);
 	if (!fits_taps)
 		return setup_dense(k);

@@ -64,6 +64,22 @@ struct rvl_i8_dw {
 
 #define RVL_I8_DW_TAPS 256
 
+/*
+ * Kernels that take two taps at a time read windows of 3 x 3 as so many taps in the order of
+ * rvl_i8_dw_column(): pairs of the first two rows, column by column, then (left, middle) and
+ * (middle, right) of the last row, where the second middle has no weight.
+ */
+#define RVL_I8_DW_COLUMNS 10
+#define RVL_I8_DW_NO_WEIGHT 8
+
+/* The tap, by rows, at position @i of that order. */
+static inline int rvl_i8_dw_column(int64_t i)
+{
+	static const uint8_t order[RVL_I8_DW_COLUMNS] = { 0, 3, 1, 4, 2, 5, 6, 7, 7, 8 };
+
+	return order[i];
+}
+
 struct rvl_i8_kernels {
 	int mr, nr, kr;
 	/* What the kernels add to a byte before they multiply: [0] to int8, [1] to uint8. */
