@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE (256 << 10)	 /* bytes of a value that the cache keeps until it is read */
+#define SHARE (512 << 10)	 /* bytes of a value that the cache keeps until it is read */
 #define MOST_WEIGHTS (128 << 10) /* of a chain: each stripe reads them again */
 
 /* By node id: what a node is alone. */
