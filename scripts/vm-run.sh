@@ -12,6 +12,7 @@
 #   demo    without the kernel's checkers
 #
 #   --board NAME     board profile, a name or a path (default zu3eg-64)
+#   --beside NAME    adds a second NPU of this board, which the guest finds behind the first one
 #   --stage DIR      installed into the guest before systemd starts (default build/stage)
 #   --pace real|fast jobs take the device's time, or end at once (default real)
 #   --battery SPEC   an ACPI battery that the NPU drains: mwh=N[,factor=X][,charge=PERCENT]; the
@@ -34,6 +35,7 @@ top=$(dirname "$here")
 vm=${RIVULET_VM_DIR:-$top/build/vm}
 sim=${RIVULET_SIM:-$top/build/rivulet-sim}
 board=zu3eg-64
+beside=
 stage=build/stage
 pace=real
 npu=1
@@ -45,7 +47,7 @@ memory=
 # QEMU loads the initrd to the end of memory and the kernel to its start. battery.asl has the same
 # address.
 battery_page=0x20000000
-sim_pid='' foreign_pid='' qemu_pid='' status=125
+sim_pid='' beside_pid='' foreign_pid='' qemu_pid='' status=125
 
 die() {
 	echo "vm-run: $*" >&2
@@ -53,7 +55,7 @@ die() {
 }
 
 usage() {
-	sed -n '4,27s/^# \{0,1\}//p' "$0" >&2
+	sed -n '4,28s/^# \{0,1\}//p' "$0" >&2
 	exit 125
 }
 
@@ -61,6 +63,7 @@ parse() {
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--board) board=$2; shift ;;
+		--beside) beside=$2; shift ;;
 		--stage) stage=${2#"$top"/}; shift ;;
 		--pace) pace=$2; shift ;;
 		--timeout) limit=$2; shift ;;
@@ -111,6 +114,7 @@ stop() {
 cleanup() {
 	stop "$qemu_pid"
 	stop "$sim_pid"
+	stop "$beside_pid"
 	stop "$foreign_pid"
 	rm -rf "$dir"
 }
@@ -143,6 +147,17 @@ start_model() {
 		-mon chardev=monitor,mode=readline
 		-chardev "socket,id=monport,path=$dir/monitor.sock"
 		-device virtserialport,chardev=monport,name=rivulet.monitor)
+}
+
+# The second NPU shares the guest's memory with the first one, and has no control port.
+start_beside() {
+	"$sim" --board "$beside" --socket "$dir/beside.sock" --mem "$dir/ram" --pace "$pace" \
+		>"$dir/beside.log" 2>&1 &
+	beside_pid=$!
+	wait_for "$dir/beside.sock" "$beside_pid" rivulet-sim
+	devices+=(-device pcie-root-port,id=rp1,chassis=2
+		-chardev socket,id=beside,path=beside.sock
+		-device ivshmem-doorbell,id=npu-beside,bus=rp1,chardev=beside,vectors=1)
 }
 
 # Reserves a page of guest memory and makes the ACPI table of the battery whose state is in it.
@@ -249,7 +264,7 @@ stop_foreign() {
 
 report_failure() {
 	local log
-	for log in console qemu sim foreign; do
+	for log in console qemu sim beside foreign; do
 		[ -s "$dir/$log.log" ] || continue
 		echo "--- $log (last lines)" >&2
 		tail -n 200 "$dir/$log.log" | tr -d '\r' >&2
@@ -265,6 +280,7 @@ main() {
 	[ $foreign = 0 ] || start_foreign
 	[ -z "$battery" ] || start_battery
 	[ $npu = 0 ] || start_model
+	[ -z "$beside" ] || start_beside
 	start_machine
 	wait_machine
 	stop_foreign
