@@ -29,6 +29,11 @@ done
 for s in 50 75 80; do
 	cp build/models/cnn-$s.onnx models/
 done
+b=build/models/binary
+$python $t/train_binary.py binary -o $b.float.onnx
+$python $t/train_binary.py binary --threads 2 --start $b.float.onnx -o $b.tuned.onnx
+$python $t/train_binary.py binary --threads 2 --start $b.tuned.onnx --rounded 0.1 --pictures 16000 -o models/binary.onnx
+$python $t/train_binary.py real -o models/binary-real.onnx
 for m in lenet resnet; do
 	$python $t/record.py models/$m.onnx -o models/$m.expected
 done

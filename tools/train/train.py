@@ -170,30 +170,23 @@ def optimiser(net):
                            weight_decay=net.decay)
 
 
-def forward(net, x):
-    """With @net.fast, products of bfloat16 in NHWC, for which processors have instructions."""
-    if not getattr(net, "fast", False):
-        return net(x)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        return net(x.contiguous(memory_format=torch.channels_last)).float()
-
-
-def train(net, epochs, batch=128):
+def train(net, epochs, batch=128, pictures=60000):
     x, y = torch.from_numpy(fashion.to_input(fashion.images("train"))), \
         torch.from_numpy(fashion.labels("train").astype(np.int64))
     tx, ty = torch.from_numpy(fashion.to_input(fashion.images("t10k"))), \
         torch.from_numpy(fashion.labels("t10k").astype(np.int64))
     gen = torch.Generator().manual_seed(SEED)
-    if getattr(net, "fast", False):
-        net.to(memory_format=torch.channels_last)
+    layout = getattr(net, "layout", torch.contiguous_format)
+    net.to(memory_format=layout)
     opt = optimiser(net)
-    steps = epochs * (len(x) // batch)
+    steps = epochs * (pictures // batch)
     plan = torch.optim.lr_scheduler.OneCycleLR(opt, net.lr, steps, pct_start=0.25)
     for epoch in range(epochs):
         start, order = time.monotonic(), torch.randperm(len(x), generator=gen)
-        for i in range(0, len(x) - batch + 1, batch):
+        for i in range(0, pictures - batch + 1, batch):
             pick = order[i:i + batch]
-            loss = nnf.cross_entropy(forward(net, augment(x[pick], gen)), y[pick], label_smoothing=0.05)
+            images = augment(x[pick], gen).contiguous(memory_format=layout)
+            loss = nnf.cross_entropy(net(images), y[pick], label_smoothing=0.05)
             opt.zero_grad()
             loss.backward()
             opt.step()
