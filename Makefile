@@ -16,7 +16,8 @@
 #   check-real check-headers check-render check-arm64 check-kexec check-debug fuzz fuzz-ioctl
 #   check-reconstruct check-repairs check-zoo coverage mutants mutants-kmod.
 #   Benches and experiments: demo-battery bench-npu bench-pipeline bench-views bench-layouts bench-sc eval-sc
-#   eval-cnn eval-bits bench-ibtf bench-ibtf-cpu bench-choice eval-ibtf bench-driver bench-switch bench-policy bench-rrsc bench-cpu bench-binary
+#   eval-cnn eval-bits eval-binary bench-ibtf bench-ibtf-cpu bench-choice eval-ibtf bench-driver bench-switch bench-policy
+#   bench-rrsc bench-cpu bench-binary
 #   bench-binary-cpu bench-float bench-float-models bench-peers count-arm64-kernels.
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan

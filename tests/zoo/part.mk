@@ -14,3 +14,7 @@ check-zoo: $(BUILD)/tests/check_zoo
 .PHONY: eval-cnn
 eval-cnn: $(BUILD)/rivulet
 	@BUILD=$(BUILD) scripts/eval-cnn
+.PHONY: eval-binary
+eval-binary: $(BUILD)/rivulet
+	@scripts/install-deps.sh --oracle
+	@BUILD=$(BUILD) scripts/eval-binary build/venv/bin/python
