@@ -440,6 +440,42 @@ START_TEST(followers_are_unfolded)
 END_TEST
 
 /*
+ * Calibrated layers behind which a Concat and an RPReLU stand make bytes, and the Concat joins bytes. Signs of
+ * bytes near their threshold differ, so that the bound on the error is wide.
+ */
+START_TEST(joined_layers_are_quantised)
+{
+	static const char form[] = FIRST "Conv s other -> d pads=[1,1,1,1]; Concat d a -> e axis=1; Add e shift -> f; "
+		"PRelu f slopes -> h; Sub h shift -> i; Sign i -> s2; Conv s2 w -> j pads=[1,1,1,1]; "
+		"Conv s2 other -> k2 pads=[1,1,1,1]; Concat j k2 -> t axis=1; Add t i -> u; "
+		"MaxPool u -> o kernel_shape=[2,2]; Conv o w -> y";
+	struct rivulet_quantise q = { .n_examples = 1, .threads = 1, .range = RIVULET_RANGE_MIN_MAX };
+	float x[C * SIDE * SIDE], *want, *have, error = 0, power = 0;
+	struct rivulet_examples e = { "x", x, sizeof(x) };
+	size_t n;
+
+	make_input(x, C * SIDE * SIDE, true);
+	q.examples = &e;
+	load(form);
+	want = run(x, &n);
+	ck_assert_msg(!rvl_calibrate(g, &q, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
+	have = run(x, &n);
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		ck_assert_msg(g->nodes[i]->op != RVL_OP_B_CONV || g->nodes[i]->out[0]->type == RVL_TYPE_U8,
+			      "%s makes no bytes", g->nodes[i]->name);
+	for (size_t i = 0; i < n; i++) {
+		error += (want[i] - have[i]) * (want[i] - have[i]);
+		power += want[i] * want[i];
+	}
+	ck_assert_msg(error < power / 8, "error %g of %g", (double)error, (double)power);
+	free(want);
+	free(have);
+	release();
+}
+END_TEST
+
+/*
  * A model that quantises the result of a layer of itself: the sign of the same result compares the float
  * in front of the rounding, by steps of which the bits would differ.
  */
@@ -516,6 +552,7 @@ int main(void)
 	tcase_add_test(t, images_are_quantised);
 	tcase_add_test(t, a_sign_in_front_of_quantisation_is_exact);
 	tcase_add_test(t, nan_is_minus_one);
+	tcase_add_test(t, joined_layers_are_quantised);
 	tcase_add_test(t, a_target_keeps_layers);
 	tcase_add_loop_test(t, forms_are_unfolded, 0, COUNT(forms));
 	tcase_add_loop_test(t, followers_are_unfolded, 0, COUNT(followers));
