@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/arena.h"
 
+#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ARENA_ALIGN 64
 #define ARENA_CHUNK ((size_t)64 << 10)
+#define ARENA_TRIM ((size_t)1 << 20)	/* bytes of a piece whose pages are given back */
 
 struct chunk {
 	struct chunk *next;
@@ -18,6 +20,7 @@ struct chunk {
 struct rvl_arena {
 	struct chunk *head;
 	size_t held;
+	size_t most;		/* that it held at a time */
 	size_t limit;
 	bool failed;		/* a request was refused since the arena was made */
 };
@@ -65,6 +68,7 @@ static struct chunk *chunk_add(struct rvl_arena *a, size_t need)
 		return NULL;
 	*c = (struct chunk) { .size = size };
 	a->held += size;
+	a->most = a->held > a->most ? a->held : a->most;
 	if (size != ARENA_CHUNK && a->head) {
 		c->next = a->head->next;
 		a->head->next = c;
@@ -114,6 +118,9 @@ void rvl_arena_release(struct rvl_arena *a, const void *p, size_t bytes)
 		*c = own->next;
 		a->held -= own->size;
 		free(own);
+		/* glibc keeps freed pieces of up to 32 MiB for the next one, which may be of another size. */
+		if (bytes >= ARENA_TRIM)
+			malloc_trim(0);
 		return;
 	}
 }
@@ -126,6 +133,11 @@ bool rvl_arena_failed(const struct rvl_arena *a)
 size_t rvl_arena_held(const struct rvl_arena *a)
 {
 	return a->held;
+}
+
+size_t rvl_arena_most(const struct rvl_arena *a)
+{
+	return a->most;
 }
 
 void *rvl_arena_array(struct rvl_arena *a, size_t n, size_t size)

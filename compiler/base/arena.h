@@ -40,6 +40,9 @@ void rvl_arena_release(struct rvl_arena *a, const void *p, size_t bytes);
 /** Bytes that the arena holds, without its own bookkeeping. */
 size_t rvl_arena_held(const struct rvl_arena *a);
 
+/** The most bytes that it held at a time. */
+size_t rvl_arena_most(const struct rvl_arena *a);
+
 /**
  * A copy of @len bytes with a NUL behind them, or NULL as rvl_arena_alloc(). @s may be NULL if @len
  * is 0.

@@ -282,6 +282,23 @@ static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *
 	return 1;
 }
 
+/*
+ * The constant of another shape has the same bytes, which both tensors then refer to. Passes never
+ * write to the data of a constant, so that the shapes of large weights cost no memory.
+ */
+static bool rename_constant(struct rvl_graph *g, struct rvl_node *n)
+{
+	const struct rvl_tensor *x = n->in[0];
+	struct rvl_tensor *y = n->out[0];
+
+	if (!rvl_op_renames(n->op) || n->n_out != 1 || !x || !x->data || !y->shaped || y->bounded ||
+	    x->type != y->type || rvl_tensor_bytes(x) != rvl_tensor_bytes(y))
+		return false;
+	y->data = x->data;
+	rvl_node_remove(g, n);
+	return true;
+}
+
 int rvl_node_evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
 {
 	struct rvl_kernel_desc d;
@@ -290,6 +307,8 @@ int rvl_node_evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *e
 
 	if (!foldable(n))
 		return 0;
+	if (rename_constant(g, n))
+		return 1;
 	rvl_node_desc(n, &d);
 	rc = rvl_kernel_new(&d, true, &k, NULL);
 	if (rc)

@@ -2,6 +2,8 @@
 #include "graph/interp.h"
 #include "pass/passes.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LARGE 65536 /* bytes of a tensor that is not kept */
@@ -12,11 +14,15 @@ static bool foldable(const struct rvl_node *n)
 	return n->op != RVL_OP_DEQUANTIZE;
 }
 
-static bool shared(const struct rvl_graph *g, const struct rvl_tensor *t)
+/* Whether a node or the model's caller reads the bytes of @data, which tensors of several shapes may have. */
+static bool is_read(const struct rvl_graph *g, const void *data)
 {
-	for (uint32_t i = 0; i < g->n_tensors; i++)
-		if (g->tensors[i] != t && g->tensors[i]->data == t->data)
+	for (uint32_t i = 0; i < g->n_tensors; i++) {
+		const struct rvl_tensor *t = g->tensors[i];
+
+		if (t->data == data && (t->n_users || t->is_output))
 			return true;
+	}
 	return false;
 }
 
@@ -24,11 +30,14 @@ static bool shared(const struct rvl_graph *g, const struct rvl_tensor *t)
 static void release(struct rvl_graph *g, struct rvl_tensor *t)
 {
 	size_t bytes = t && t->data ? (size_t)rvl_tensor_bytes(t) : 0;
+	const void *data = t ? t->data : NULL;
 
-	if (bytes < LARGE || t->n_users || t->is_output || shared(g, t))
+	if (bytes < LARGE || is_read(g, data))
 		return;
-	rvl_arena_release(g->arena, t->data, bytes);
-	t->data = NULL;
+	rvl_arena_release(g->arena, data, bytes);
+	for (uint32_t i = 0; i < g->n_tensors; i++)
+		if (g->tensors[i]->data == data)
+			g->tensors[i]->data = NULL;
 }
 
 /* Returns 1 if the node is now constants. */
@@ -45,16 +54,66 @@ static int fold(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
 	return rc;
 }
 
-int rvl_pass_fold(struct rvl_graph *g, struct rvl_err *err)
+/* Marks the tensors that are constants once everything is folded. */
+static void mark_constants(const struct rvl_graph *g, bool *constant)
+{
+	for (uint32_t i = 0; i < g->n_tensors; i++)
+		constant[g->tensors[i]->id] = g->tensors[i]->data;
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		const struct rvl_node *n = g->nodes[i];
+		bool all = foldable(n);
+
+		for (uint32_t k = 0; k < n->n_in; k++)
+			all &= !n->in[k] || constant[n->in[k]->id];
+		for (uint32_t k = 0; k < n->n_out; k++)
+			if (n->out[k])
+				constant[n->out[k]->id] = all;
+	}
+}
+
+/* Whether @n makes a large constant that nodes with other operands read, so that it stays. */
+static bool makes_lasting(const struct rvl_node *n, const bool *constant)
+{
+	const struct rvl_tensor *y = n->n_out == 1 ? n->out[0] : NULL;
+
+	if (!y || !constant[y->id] || rvl_tensor_bytes(y) < LARGE)
+		return false;
+	for (uint32_t u = 0; u < y->n_users; u++)
+		for (uint32_t k = 0; k < y->users[u]->n_out; k++)
+			if (y->users[u]->out[k] && constant[y->users[u]->out[k]->id])
+				return false;
+	return true;
+}
+
+/* Folds what @leave does not mark as a constant to stay; NULL: everything. */
+static int fold_all(struct rvl_graph *g, const bool *leave, struct rvl_err *err)
 {
 	uint32_t i = 0;
 
 	while (i < g->n_nodes) {
-		int rc = foldable(g->nodes[i]) ? fold(g, g->nodes[i], err) : 0;
+		struct rvl_node *n = g->nodes[i];
+		int rc = foldable(n) && !(leave && makes_lasting(n, leave)) ? fold(g, n, err) : 0;
 
 		if (rc < 0)
 			return rc;
 		i += !rc;	/* the next node has taken the place of an evaluated one */
 	}
 	return 0;
+}
+
+/*
+ * Large results that stay are computed last, one after another: their operands, which are as large, have
+ * no other readers then and are freed at once.
+ */
+int rvl_pass_fold(struct rvl_graph *g, struct rvl_err *err)
+{
+	bool *constant = calloc(g->n_tensors + 1u, sizeof(*constant));
+	int rc;
+
+	if (!constant)
+		return rvl_fail(err, -ENOMEM, "no memory for folding");
+	mark_constants(g, constant);
+	rc = fold_all(g, constant, err);
+	free(constant);
+	return rc ? rc : fold_all(g, NULL, err);
 }

@@ -612,6 +612,31 @@ TABLE(other_operators_are_fused_and_moved, rest, 13)
 TABLE(qlinear_operators_are_fused, qlinear, 13)
 TABLE(default_bounds_of_clip_are_none, clips, 10)
 
+#define TRAINED(w, x, y) \
+	"const w" w " f32 262144,1 0.5 -2 1; Reshape w" w " dims -> r" w "; Sign r" w " -> s" w "; " \
+	"Conv " x " s" w " -> c" w " pads=[3,3,4,4]; Abs r" w " -> a" w "; ReduceMean a" w " -> m" w \
+	" axes=[1,2,3]; const d" w " s64 3 64 1 1; Reshape m" w " d" w " -> k" w "; Mul c" w " k" w " -> " y "; "
+
+/*
+ * Weights as PyTorch exports those of binary layers: each is read by a Sign, whose result stays, and by a
+ * mean. Besides the weights of all layers, one of the results that are as large is held at a time.
+ */
+START_TEST(folding_holds_weights_once)
+{
+	const size_t weights = (size_t)262144 * sizeof(float);
+	struct pb m = ot_model("in x f32 1,64,8,8; out y; const dims s64 4 64 64 8 8; "
+			       TRAINED("1", "x", "b") TRAINED("2", "b", "c") TRAINED("3", "c", "y"), 13);
+	struct rvl_graph *g = NULL;
+
+	ck_assert_msg(!rvl_onnx_load(m.p, m.n, NULL, &g, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
+	ck_assert_uint_gt(rvl_arena_most(g->arena), 3 * weights);
+	ck_assert_uint_lt(rvl_arena_most(g->arena), 4 * weights + weights / 2);
+	rvl_graph_free(g);
+	free(m.p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("rewrites");
@@ -621,6 +646,7 @@ int main(void)
 	tcase_add_test(t, other_operators_are_fused_and_moved);
 	tcase_add_test(t, qlinear_operators_are_fused);
 	tcase_add_test(t, default_bounds_of_clip_are_none);
+	tcase_add_test(t, folding_holds_weights_once);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
