@@ -288,8 +288,8 @@ def q_pool(g):
     x = picture(g)
     kind = g.choice(("MaxPool", "AveragePool", "GlobalAveragePool", "MaxPool"))
     quant = x.quant if kind == "MaxPool" else parameters(g, x.quant[0] * g.choice((1.0, g.rng.uniform(0.5, 1.1))))
-    # onnxruntime 1.31 fuses no mean of opset 22, and folds that of a constant in float.
-    slack = int((g.opset >= 22 or g.is_constant(x)) and kind != "MaxPool")
+    # onnxruntime folds the mean of a constant in float.
+    slack = int(g.is_constant(x) and kind != "MaxPool")
     if kind == "GlobalAveragePool":
         name, = g.node(kind, [dequantise(g, x)])
         return quantise(g, name, x.shape[:2] + (1, 1), quant, slack)
@@ -321,7 +321,7 @@ def q_line(g):
     if kind == "GlobalAveragePool":
         quant = parameters(g, x.quant[0] * g.choice((1.0, g.rng.uniform(0.5, 1.1))))
         name, = g.node(kind, [dequantise(g, x)])
-        return quantise(g, name, (n, c, 1), quant, int(g.opset >= 22 or g.is_constant(x)))
+        return quantise(g, name, (n, c, 1), quant, int(g.is_constant(x)))
     kernel, strides, dilations, pads, shape = window(g, x.shape[2:], g.choice((1, 3, 5)), dilate=kind != "AveragePool")
     if kernel is None:
         return False
