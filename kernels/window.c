@@ -207,8 +207,12 @@ int rvl_window_read_transposed(struct rvl_call *c, const struct rvl_shape *x,
 		struct rvl_window_axis *a = &w->axis[i];
 		int64_t full = (a->n - 1) * a->stride + reach(a) + extra[i];
 
+		/*
+		 * No padding is negative: where the kernel is smaller than its stride, onnxruntime and
+		 * the shape inference of ONNX end the result with the last kernel, not with the stride.
+		 */
 		if (!given && same_padding(c))
-			a->out = a->n * a->stride;
+			a->out = rvl_least(a->n * a->stride, full);
 		if (given || same_padding(c)) {
 			divide_padding(c, full - a->out, a);
 			continue;
