@@ -19,6 +19,7 @@
 
 #define TIMED	   4  /* cuts of a cascade whose timeline is compared: the best by the estimate */
 #define BLOCKS	   2  /* of the cuts with which the last layer takes blocks of channels, the same */
+#define SEARCHED   512 /* layers that are searched together: each needs 10 KB meanwhile */
 #define BYTES_COST 64 /* bytes of the port that weigh as much as a cycle: they cost energy */
 
 /* The best division of the layers of a step before one of them. */
@@ -32,8 +33,7 @@ struct search {
 	struct rvl_backend *be;
 	struct rvl_layer **l;
 	uint32_t n;
-	struct rvl_layer *form;	  /* of each layer @most, those of layer i from i * @most on */
-	uint32_t most, *forms;
+	struct rvl_layer *fast;	  /* of each layer, its form that keeps the array busy for the shortest time */
 	struct division *best;	  /* by the number of layers */
 	uint64_t *before;	  /* cost of each layer by itself, at the start of a stream */
 	struct rvl_chain cut[TIMED + BLOCKS];
@@ -139,24 +139,13 @@ static void offer(struct search *s, const struct rvl_chain *c, uint32_t first, u
 	d->c = *c;
 }
 
-/* The form of layer @i that keeps the array busy for the shortest time. */
-static const struct rvl_layer *fastest_form(const struct search *s, uint32_t i)
-{
-	const struct rvl_layer *f = s->form + i * s->most, *best = s->l[i];
-
-	for (uint32_t k = 0; k < s->forms[i]; k++)
-		if (rvl_array_time(s->be->board, &f[k]) < rvl_array_time(s->be->board, best))
-			best = &f[k];
-	return best;
-}
-
 /* The layers as each is fastest alone, or in the forms of the least work of the array. */
 static struct rvl_chain forms_of(const struct search *s, uint32_t first, uint32_t n, bool fastest)
 {
 	struct rvl_chain c = { .n = n };
 
 	for (uint32_t i = 0; i < n; i++)
-		c.l[i] = fastest ? *fastest_form(s, first + i) : *s->l[first + i];
+		c.l[i] = fastest ? s->fast[first + i] : *s->l[first + i];
 	return c;
 }
 
@@ -237,40 +226,49 @@ static int take_best(struct search *s, uint32_t *taken)
 	return 0;
 }
 
+/* @form: room for the forms of a layer. */
+static void find_fastest(struct search *s, uint32_t i, struct rvl_layer *form)
+{
+	uint32_t n = s->l[i]->mode ? rvl_forms(s->be, &s->be->lowered[s->l - s->be->layer + i], form) : 0;
+
+	s->fast[i] = *s->l[i];
+	for (uint32_t k = 0; k < n; k++)
+		if (rvl_array_time(s->be->board, &form[k]) < rvl_array_time(s->be->board, &s->fast[i]))
+			s->fast[i] = form[k];
+}
+
 static int search_step(struct search *s, uint32_t *taken)
 {
-	int rc = 0;
+	struct rvl_layer *form = calloc(rvl_forms_most(), sizeof(*form));
+	int rc = form ? 0 : -ENOMEM;
 
-	for (uint32_t i = 0; i < s->n; i++) {
-		s->forms[i] = s->l[i]->mode ? rvl_forms(s->be, &s->be->lowered[s->l - s->be->layer + i],
-							s->form + i * s->most) : 0;
+	for (uint32_t i = 0; i < s->n && !rc; i++) {
+		find_fastest(s, i, form);
 		s->best[i + 1].cost = UINT64_MAX;
 	}
+	free(form);
 	for (uint32_t i = 0; i < s->n && !rc; i++)
 		rc = try_from(s, i);
 	return rc ? rc : take_best(s, taken);
 }
 
-static int chains_of(struct rvl_backend *be, const struct rvl_bstep *step, uint32_t *taken)
+/* The cascades among @n layers from @l on. */
+static int chains_of(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, uint32_t *taken)
 {
 	struct search *s = calloc(1, sizeof(*s));
-	uint32_t n = step->layers;
 	int rc = -ENOMEM;
 
 	if (!s)
 		return rc;
 	s->be = be;
-	s->l = be->layer + step->layer0;
+	s->l = l;
 	s->n = n;
-	s->most = rvl_forms_most();
-	s->form = calloc((size_t)n * s->most, sizeof(*s->form));
-	s->forms = calloc(n, sizeof(*s->forms));
+	s->fast = calloc(n, sizeof(*s->fast));
 	s->best = calloc(n + 1, sizeof(*s->best));
 	s->before = calloc(n, sizeof(*s->before));
-	if (s->form && s->forms && s->best && s->before)
+	if (s->fast && s->best && s->before)
 		rc = search_step(s, taken);
-	free(s->form);
-	free(s->forms);
+	free(s->fast);
 	free(s->best);
 	free(s->before);
 	free(s);
@@ -355,8 +353,8 @@ static int cascade_step(struct rvl_backend *be, struct rvl_bstep *step)
 
 	for (uint32_t i = 0; i < step->layers && !rc; i++)
 		before[i] = *l[i];
-	if (!rc)
-		rc = chains_of(be, step, &taken);
+	for (uint32_t i = 0; i < step->layers && !rc; i += SEARCHED)
+		rc = chains_of(be, l + i, (uint32_t)rvl_min(step->layers - i, SEARCHED), &taken);
 	if (!rc)
 		rc = taken ? compare_step(be, step, before) :
 			     rvl_prefetch_layers(be, l, step->layers);
