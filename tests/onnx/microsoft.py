@@ -5,6 +5,7 @@ each: a model of one node, random inputs, and the outputs that onnxruntime compu
 
 microsoft.py FOLDER
 """
+import multiprocessing
 import os
 import sys
 
@@ -35,6 +36,34 @@ def write(folder, kind, values):
             f.write(numpy_helper.from_array(np.asarray(value)).SerializeToString())
 
 
+def computed(model, feeds):
+    """
+    onnxruntime's results, from a process of their own: 1.31 crashes at an Attention without bias. None:
+    it crashed.
+    """
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    fork = multiprocessing.get_context("fork")
+    here, there = fork.Pipe(duplex=False)
+
+    def run():
+        session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        there.send(session.run(None, feeds))
+
+    process = fork.Process(target=run)
+    process.start()
+    there.close()
+    try:
+        values = here.recv()
+    except EOFError:
+        values = None
+    process.join()
+    if process.exitcode > 0:
+        raise RuntimeError("onnxruntime refuses the model")
+    return values
+
+
 def make(root, name, op, inputs, outputs=1, fixed=(), domain=MS, **attributes):
     """@inputs: an array or None each; those of index @fixed are initializers. @outputs: a number, or
     a list of which ones the node has."""
@@ -50,11 +79,10 @@ def make(root, name, op, inputs, outputs=1, fixed=(), domain=MS, **attributes):
         [numpy_helper.from_array(inputs[i], names[i]) for i in fixed if inputs[i] is not None])
     model = helper.make_model(graph, ir_version=8, opset_imports=[
         helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)])
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    values = session.run(None, dict(run))
+    values = computed(model.SerializeToString(), dict(run))
+    if values is None:
+        print(f"# {name}: onnxruntime {ort.__version__} crashes; left out")
+        return
     folder = os.path.join(root, f"test_{name}")
     os.makedirs(os.path.join(folder, "test_data_set_0"), exist_ok=True)
     with open(os.path.join(folder, "model.onnx"), "wb") as f:
@@ -172,7 +200,8 @@ def attention(root):
 def recurrent(root):
     for dirs, dtype, per_row in ((1, np.uint8, False), (2, np.int8, True), (2, np.uint8, True)):
         unsigned = dtype == np.uint8
-        w, r = (ints(0 if unsigned else -90, 90, dtype, dirs, n, 32) for n in (5, 8))
+        # int8 up to 64, beyond which onnxruntime's sums saturate on processors without VNNI.
+        w, r = (ints(0 if unsigned else -64, 90 if unsigned else 65, dtype, dirs, n, 32) for n in (5, 8))
         shape = (dirs, 32) if per_row else (dirs,)
         scale = [rng.random(shape, dtype=np.float32) * 0.02 + 0.005 for _ in range(2)]
         zero = np.full(shape, 44 if unsigned else 0, dtype)
