@@ -12,6 +12,7 @@
 #include "qmath.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* One pattern found around an operator. */
 struct match {
@@ -355,6 +356,51 @@ static int fuse_pool(struct match *m)
 	return build(m, global ? RVL_OP_Q_GLOBAL_AVERAGE_POOL : RVL_OP_Q_AVERAGE_POOL, NULL, NULL);
 }
 
+/* The attributes of @n that @def has, too; false where another one is set to more than its default. */
+static bool pool_attributes(const struct rvl_node *n, const struct rvl_op_def *def,
+			    struct rvl_named_value *set, uint32_t *count)
+{
+	*count = 0;
+	for (uint32_t i = 0; i < rvl_op_attrs(n->def); i++) {
+		const char *name = n->def->attrs[i].name;
+
+		if (!strcmp(name, "dilations") && n->value[i].given)
+			for (uint32_t k = 0; k < n->value[i].n; k++)
+				if (((const int64_t *)n->value[i].data)[k] != 1)
+					return false;
+		for (uint32_t k = 0; k < rvl_op_attrs(def); k++)
+			if (!strcmp(def->attrs[k].name, name))
+				set[(*count)++] = (struct rvl_named_value) { name, n->value[i] };
+	}
+	return true;
+}
+
+/* An AveragePool of volumes, which has no form of bytes: onnxruntime's QLinearAveragePool on the CPU. */
+static int fuse_volumes(struct match *m)
+{
+	const struct rvl_op_def *def = rvl_op_find("com.microsoft", "QLinearAveragePool", 1);
+	const struct rvl_node *dq = m->n->in[0]->producer;
+	struct rvl_named_value set[RVL_MAX_ATTRS];
+	struct rvl_tensor *in[5];
+	struct rvl_node *n;
+	uint32_t count;
+	int rc;
+
+	if (!dequantised(m->g, m->n->in[0], &m->a) || m->a.n != 1 || !find_end(m, false) ||
+	    m->a.t->type != m->y.t->type || !pool_attributes(m->n, def, set, &count))
+		return 0;
+	memcpy(in, (struct rvl_tensor *[]) { m->a.t, dq->in[1], dq->n_in > 2 ? dq->in[2] : NULL, m->q->in[1],
+					      m->q->n_in > 2 ? m->q->in[2] : NULL }, sizeof(in));
+	rvl_node_remove(m->g, m->q);
+	rc = rvl_node_of_role(m->g, def, set, count, m->y.t, &n, m->err);
+	for (uint32_t i = 0; i < 5 && !rc; i++)
+		if (in[i])
+			rc = rvl_node_set_in(m->g, n, i, in[i], m->err);
+	if (!rc)
+		n->name = m->n->name;
+	return rc;
+}
+
 /* DequantizeLinear - Relu|Clip - QuantizeLinear. */
 static int fuse_clamp(struct match *m)
 {
@@ -486,6 +532,8 @@ static int fuse_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *er
 	case RVL_OP_Q_MUL:
 		return n->in[1]->data ? fuse_table(&m) : fuse_binary(&m);
 	case RVL_OP_GENERAL:
+		if (n->def->kernel == RVL_OP_AVERAGE_POOL)
+			return fuse_volumes(&m);
 		return is_table(n) ? fuse_table(&m) : fuse_general(&m);
 	case RVL_OP_Q_AVERAGE_POOL:
 	case RVL_OP_Q_GLOBAL_AVERAGE_POOL:

@@ -7,7 +7,8 @@ quantised_operators.py RIVULET [COUNT [SEED]]
 Each graph is a QDQ model of one operator, compiled for the board zu3eg-64 and run on its simulated
 device and CPU steps. COUNT graphs of each kind:
 
-- average: AveragePool with every combination of ceil_mode and count_include_pad. Equal.
+- average: AveragePool of images and volumes with every combination of ceil_mode and count_include_pad.
+  Equal.
 - gemm: Gemm with a bias of shape (N), (1, N), (1) or (), int32 or float, alpha, and transB. onnxruntime
   makes no QGemm of a bias of another shape than (N), or of alpha != 1 with a bias: those graphs may be
   one step apart (docs/numerics.md 6), the others are equal.
@@ -69,12 +70,13 @@ class Graph:
 
 
 def average(rng, number):
-    k = rng.integers(1, 5, 2)
+    axes = 2 + (number % 8 > 5)
+    k = rng.integers(1, 5, axes)
     size = [int(rng.integers(v, v + 8)) for v in k]
     g = Graph(rng, [1, int(rng.integers(1, 4))] + size)
     pads = [int(rng.integers(0, v)) for v in (*k, *k)]
     x = g.pair("x", g.scale())
-    y = g.node("AveragePool", [x], kernel_shape=[int(v) for v in k], strides=[int(v) for v in rng.integers(1, 4, 2)],
+    y = g.node("AveragePool", [x], kernel_shape=[int(v) for v in k], strides=[int(v) for v in rng.integers(1, 4, axes)],
                pads=pads, ceil_mode=number % 2, count_include_pad=number // 2 % 2)
     scale = g.scale()
     return g, g.pair(y, scale), scale, 0

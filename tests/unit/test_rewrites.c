@@ -151,6 +151,9 @@ static const struct rewrite products[] = {
 	{ S "in x u8 1,3,2,1,2; DequantizeLinear x h z3 -> a; AveragePool a -> f kernel_shape=[2,1,2]; "
 	    "QuantizeLinear f t z10 -> y; out y",
 	  "Reshape x(0.5,3) -> u(0.5,3); QGlobalAveragePool u(0.5,3) -> u(2,10); Reshape u(2,10) -> y(2,10)" },
+	{ S "in x u8 1,3,2,3,2; DequantizeLinear x h z3 -> a; AveragePool a -> f kernel_shape=[2,2,1] strides=[1,2,1]; "
+	    "QuantizeLinear f t z10 -> y; out y",
+	  "General x(0.5,3) f[0.5] u[3] f[2] u[10] -> y" },
 	{ S "in x u8 1,3,1,2; QLinearAveragePool@com.microsoft x h z3 t z10 -> y kernel_shape=[1,2]; out y",
 	  "QGlobalAveragePool x(0.5,3) -> y(2,10)" },
 	{ XW "Conv xf wf -> c; QuantizeLinear c h z10 -> d; DequantizeLinear d h z10 -> e1; AveragePool e1 -> f "
