@@ -48,7 +48,7 @@ struct keeper {
 	struct rvl_layer *layer;
 	struct rvl_ring *rings;
 	struct group *before;
-	uint32_t groups_before;
+	uint32_t groups_before, saved, past_saved;
 };
 
 static uint32_t past(const struct group *g)
@@ -350,20 +350,25 @@ static int cut_anew(struct keeper *k, uint32_t g, uint64_t *cost)
 
 /* ---- decisions ---- */
 
-static void save(struct keeper *k)
+/* Only the layers of groups [@first, @last] change until restore(). */
+static void save(struct keeper *k, uint32_t first, uint32_t last)
 {
-	for (uint32_t i = 0; i < k->n; i++)
+	k->saved = k->group[first].first;
+	k->past_saved = past(&k->group[last]);
+	for (uint32_t i = k->saved; i < k->past_saved; i++) {
 		k->layer[i] = *k->l[i];
-	memcpy(k->rings, k->ring, k->n * sizeof(*k->ring));
+		k->rings[i] = k->ring[i];
+	}
 	memcpy(k->before, k->group, k->groups * sizeof(*k->group));
 	k->groups_before = k->groups;
 }
 
 static void restore(struct keeper *k)
 {
-	for (uint32_t i = 0; i < k->n; i++)
+	for (uint32_t i = k->saved; i < k->past_saved; i++) {
 		*k->l[i] = k->layer[i];
-	memcpy(k->ring, k->rings, k->n * sizeof(*k->ring));
+		k->ring[i] = k->rings[i];
+	}
 	k->groups = k->groups_before;
 	memcpy(k->group, k->before, k->groups * sizeof(*k->group));
 }
@@ -383,7 +388,7 @@ static int try_merge(struct keeper *k, uint32_t g, bool *taken)
 	    !rvl_linked(k->be, k->l[past(a) - 1], k->l[past(a)]))
 		return 0;
 	rc = cost_of(k, first, after(k, g + 1), &before);
-	save(k);
+	save(k, g, g + 1);
 	a->n += a[1].n;
 	memmove(a + 1, a + 2, (k->groups - g - 2) * sizeof(*a));
 	k->groups--;
@@ -409,7 +414,7 @@ static int try_split(struct keeper *k, uint32_t g, bool *taken)
 	if (n == 1)
 		return 0;
 	rc = cost_of(k, first, after(k, g), &before);
-	save(k);
+	save(k, g, g);
 	memmove(a + n, a + 1, (k->groups - g - 1) * sizeof(*a));
 	k->groups += n - 1;
 	for (uint32_t i = 0; i < n; i++) {
@@ -488,7 +493,7 @@ static int try_value(struct keeper *k, const struct kept *v)
 	uint64_t before, cost = 0;
 	int rc = cost_of(k, first, last, &before);
 
-	save(k);
+	save(k, v->from, v->last);
 	if (rc || !place(k, v))
 		return rc;
 	connect(k, v);
