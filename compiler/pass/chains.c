@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE (512 << 10)	 /* bytes of a value that the cache keeps until it is read */
+/* Bytes of a value from which on stripes measured faster than single steps (docs/compiler.md). */
+#define SHARE (1280 << 10)
 #define MOST_WEIGHTS (128 << 10) /* of a chain: each stripe reads them again */
 
 /* By node id: what a node is alone. */
