@@ -553,19 +553,34 @@ static void drain(struct conv *c, const struct tile *t, const struct rvl_ocgroup
 	rvl_epilogue_run(c->e.s, c->e.l, &a);
 }
 
-/* Where a tile ends at the end of the ring, its last rows are also written before the ring. */
+/* Rows of a tile, from its row @first on, written to @out once more. */
+static void drain_rows(struct conv *c, const struct tile *t, int64_t first, int64_t rows,
+		       const struct rvl_ocgroup *g, int64_t acc, int64_t prm,
+		       const struct rvl_spad *out)
+{
+	struct rvl_spad none = { 0, t->w, rows * t->w };
+	struct tile part = *t;
+
+	part.y += first;
+	part.h = rows;
+	drain(c, &part, g, acc + first * t->cw, prm, &none, out);
+}
+
+/* The last rows of the ring are also written before it, as far as a tile has some of them. */
 static void drain_guard(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
 			int64_t acc, int64_t prm, const struct rvl_spad *out)
 {
 	const struct rvl_ring *r = c->e.l->to;
-	struct rvl_spad before = *out, none = { 0, t->w, r ? r->guard * t->w : 0 };
-	struct tile last = *t;
+	struct rvl_spad before = *out;
+	int64_t at, first;
 
-	if (!r || !r->guard || ((t->n * r->image + t->y) % r->rows) + t->h != r->rows)
+	if (!r || !r->guard || t->y + t->h == rvl_result_rows(c->e.l))
 		return;
-	last.h = r->guard;
-	before.addr += (t->h - r->rows - r->guard) * r->width;
-	drain(c, &last, g, acc + (t->h - r->guard) * t->cw, prm, &none, &before);
+	at = (t->n * r->image + t->y) % r->rows;
+	first = rvl_max(0, r->rows - r->guard - at);
+	before.addr += (first - r->rows) * r->width;
+	if (first < t->h)
+		drain_rows(c, t, first, t->h - first, g, acc, prm, &before);
 }
 
 /* Operand B; blocks past its last channel get its last block, for the ALU reads whole ACC words. */

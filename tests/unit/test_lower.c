@@ -946,6 +946,41 @@ START_TEST(cascade_of_stripes)
 }
 END_TEST
 
+/*
+ * A pool whose windows begin several rows above those by which they advance reads rows that several
+ * tiles of the convolution before it make: on small boards a tile has one row.
+ */
+START_TEST(pool_over_short_tiles)
+{
+	struct rivulet_board b = board_of(_i);
+	uint32_t cascades = 0;
+
+	for (int i = 0; i < random_cases(24); i++) {
+		struct qg_conv c = { .kh = 3, .kw = 3, .pad = { 1, 1, 1, 1 }, .ytype = RVL_TYPE_U8,
+				     .wtype = RVL_TYPE_S8, .wscale = 0.002f, .yscale = 0.03f };
+		struct rvl_tensor *x;
+		struct io io = { 0 };
+		int64_t pad, k;
+		struct qg q;
+		char what[64];
+
+		qg_open(&q, 980000 + _i * 1000 + i);
+		x = any_input(&q, "x", qg_range(&q, 1, 20), qg_range(&q, 12, 40), qg_range(&q, 4, 40));
+		c.m = qg_range(&q, 1, 40);
+		pad = qg_range(&q, 2, 3);
+		k = qg_range(&q, pad + 1, 2 * pad + 1);
+		qg_output(&q, qg_max_pool(&q, NULL, qg_conv(&q, NULL, x, &c), k,
+					  qg_range(&q, 1, pad + 1), pad));
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		snprintf(what, sizeof(what), "pool %d on board %d", i, _i);
+		interpret(&q, &io);
+		cascades += run(&q, &io, &b, NULL, what).cascades;
+		finish(&q, &io);
+	}
+	ck_assert_msg(!ALL_CASES || _i > 4 || cascades, "no cascade on board %d", _i);
+}
+END_TEST
+
 /* cpu_only and the NPU give the same bytes, and explain names where each layer runs. */
 START_TEST(explain_says_where)
 {
@@ -1002,6 +1037,7 @@ int main(void)
 	tcase_add_loop_test(t, random_cascades, 0, CASCADE_BOARDS);
 	tcase_add_loop_test(t, trials_beyond_the_limit, 0, CASCADE_BOARDS);
 	tcase_add_test(t, cascade_of_stripes);
+	tcase_add_loop_test(t, pool_over_short_tiles, 0, GEOMETRIES);
 	tcase_add_test(t, explain_says_where);
 	suite_add_tcase(s, t);
 	return run_suite(s);
