@@ -6,7 +6,6 @@
  * cache. Rows that the next stripe reads again move to the front of that memory; none is computed
  * twice, except where threads begin. The bits are those of the operators one after the other.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "rows.h"
@@ -394,7 +393,6 @@ void rvl_chain_free(struct rvl_chain *c)
 {
 	for (uint32_t i = 0; c && i < RVL_CHAIN_MAX; i++)
 		rvl_kernel_free(c->link[i].k);
-	free(c);
 }
 
 /* All operands are batches of as many images as the result. */
@@ -425,7 +423,7 @@ int rvl_setup_chain(struct rvl_kernel *k, bool reference, char *why)
 	int rc;
 
 	(void)reference;
-	k->chain = calloc(1, sizeof(*k->chain));
+	k->chain = rvl_kernel_mem(k, 1, sizeof(*k->chain));
 	if (!k->chain)
 		return -ENOMEM;
 	rc = read_links(k, why);
