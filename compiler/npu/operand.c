@@ -28,13 +28,12 @@ static bool view_of(const struct rvl_tensor *t, struct rvl_view *v)
 
 bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o)
 {
+	struct rvl_view v;
 	struct rvl_as_s8 s8;
 
-	if (!rvl_is_quant8_tensor(t) || !view_of(t, &o->v))
+	if (!rvl_is_quant8_tensor(t) || !view_of(t, &v))
 		return false;
 	s8 = rvl_tensor_as_s8(t);
-	o->zp = s8.zp;
-	o->flip = s8.flip;
-	o->s = NULL;
+	*o = (struct rvl_operand){ .v = v, .zp = s8.zp, .flip = s8.flip };
 	return true;
 }
