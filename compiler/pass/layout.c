@@ -15,7 +15,7 @@
  * them faster from planes, and the layout of its result costs nothing.
  *
  * Of equally cheap assignments the one with the fewest NHWC images is taken. A Transpose between NCHW
- * and NHWC whose image is in NHWC becomes a view, on the NPU too.
+ * and NHWC whose image is in NHWC becomes a view.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static bool gives_nhwc(const struct rvl_node *n)
 
 static enum rvl_layouts layouts_of(const struct rvl_node *n, struct rvl_kernel_desc *d)
 {
-	if ((n->place != RVL_PLACE_CPU && !takes_nhwc(n) && !gives_nhwc(n)) || n->free || n->stochastic)
+	if (n->place != RVL_PLACE_CPU || n->free || n->stochastic)
 		return RVL_LAYOUTS_PLAIN;
 	for (uint32_t i = 0; i < n->n_in; i++)
 		if (n->in[i] && (n->in[i]->bounded || n->in[i]->bad))
@@ -296,7 +296,7 @@ static void join_transposes(struct rvl_graph *g)
 
 		const struct rvl_tensor *image = takes_nhwc(n) ? n->out[0] : n->in[0];
 
-		if (!n->free && (takes_nhwc(n) || gives_nhwc(n)) &&
+		if (!n->free && n->place == RVL_PLACE_CPU && (takes_nhwc(n) || gives_nhwc(n)) &&
 		    image->layout == RIVULET_LAYOUT_NHWC)
 			n->free = rvl_view_whole(g, n->out[0], n->in[0]);
 	}
