@@ -32,6 +32,8 @@ struct export {
 	int64_t opset; /* of the exported model */
 	struct rvl_bytes graph;
 	bool *written; /* by tensor id: constants that are initializers already */
+	bool *repeated; /* by index of the node: its name is that of a node before it */
+	const char *node_name; /* of the node that is being written, or NULL */
 	bool microsoft; /* an operator of com.microsoft is used */
 	int rc;	/* the first failure; what follows does nothing */
 	struct rvl_err *err;
@@ -410,7 +412,8 @@ static void plain_node(struct export *e, const struct rvl_node *n)
 	operands(e, &m, n);
 	for (uint32_t i = 0; i < n->n_out; i++)
 		text(e, &m, NODE_OUTPUT, !n->out[i] ? "" : !i && is_clamped(n) ? raw : n->out[i]->name);
-	text(e, &m, NODE_NAME, n->name);
+	if (e->node_name)
+		text(e, &m, NODE_NAME, e->node_name);
 	text(e, &m, NODE_OP, op);
 	if (domain)
 		text(e, &m, NODE_DOMAIN, domain);
@@ -456,7 +459,8 @@ static void selection(struct export *e, const struct rvl_node *n)
 	}
 	operands(e, &m, n);
 	text(e, &m, NODE_OUTPUT, n->out[0]->name);
-	text(e, &m, NODE_NAME, n->name);
+	if (e->node_name)
+		text(e, &m, NODE_NAME, e->node_name);
 	text(e, &m, NODE_OP, "Where");
 	message(e, &e->graph, GRAPH_NODE, &m);
 }
@@ -493,6 +497,42 @@ static void node(struct export *e, const struct rvl_node *n)
 
 /* ---- the model ---- */
 
+struct named {
+	const char *name;
+	uint32_t index;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+	int order = strcmp(x->name, y->name);
+
+	return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+/*
+ * onnxruntime refuses a model in which two nodes have one name, and a node needs none: only the first
+ * of them keeps it.
+ */
+static int find_repeated(struct export *e)
+{
+	uint32_t n = e->g->n_nodes;
+	struct named *list = calloc(n + 1u, sizeof(*list));
+
+	e->repeated = calloc(n + 1u, sizeof(*e->repeated));
+	if (!list || !e->repeated) {
+		free(list);
+		return rvl_fail(e->err, -ENOMEM, "out of memory");
+	}
+	for (uint32_t i = 0; i < n; i++)
+		list[i] = (struct named){ e->g->nodes[i]->name, i };
+	qsort(list, n, sizeof(*list), compare_names);
+	for (uint32_t i = 1; i < n; i++)
+		e->repeated[list[i].index] = !strcmp(list[i].name, list[i - 1].name);
+	free(list);
+	return 0;
+}
+
 static void graph(struct export *e)
 {
 	const struct rvl_graph *g = e->g;
@@ -500,8 +540,10 @@ static void graph(struct export *e)
 	text(e, &e->graph, GRAPH_NAME, g->name && *g->name ? g->name : "graph");
 	for (uint32_t i = 0; i < g->n_inputs; i++)
 		value_info(e, GRAPH_INPUT, g->inputs[i]);
-	for (uint32_t i = 0; i < g->n_nodes && !e->rc; i++)
+	for (uint32_t i = 0; i < g->n_nodes && !e->rc; i++) {
+		e->node_name = e->repeated[i] ? NULL : g->nodes[i]->name;
 		node(e, g->nodes[i]);
+	}
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		if (g->outputs[i]->data)
 			initializer(e, g->outputs[i]);
@@ -526,7 +568,9 @@ int rvl_onnx_export(const struct rvl_graph *g, struct rvl_bytes *out, struct rvl
 	e.written = calloc(g->n_tensors + 1u, sizeof(*e.written));
 	if (!e.written)
 		return rvl_fail(err, -ENOMEM, "out of memory");
-	graph(&e);
+	e.rc = find_repeated(&e);
+	if (!e.rc)
+		graph(&e);
 	number(&e, out, MODEL_IR, g->ir_version > 4 ? g->ir_version : 4);
 	text(&e, out, MODEL_PRODUCER, "rivulet");
 	opset(&e, out, "", e.opset);
@@ -535,5 +579,6 @@ int rvl_onnx_export(const struct rvl_graph *g, struct rvl_bytes *out, struct rvl
 	message(&e, out, MODEL_GRAPH, &e.graph);
 	rvl_bytes_free(&e.graph);
 	free(e.written);
+	free(e.repeated);
 	return e.rc;
 }

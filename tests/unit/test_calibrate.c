@@ -771,6 +771,26 @@ START_TEST(exported_models_compute_the_same)
 }
 END_TEST
 
+/* onnxruntime refuses a model in which two nodes have one name. */
+START_TEST(exports_a_name_once)
+{
+	struct rvl_bytes out = { 0 };
+	const char *name = "twice", *at;
+	int found = 0;
+
+	bytes = ot_model("in x f32 1,2; out y; Relu x -> a; Neg a -> y", 13);
+	ck_assert_int_eq(rvl_onnx_load(bytes.p, bytes.n, NULL, &g, &err), 0);
+	ck_assert_uint_eq(g->n_nodes, 2);
+	g->nodes[0]->name = g->nodes[1]->name = name;
+	ck_assert_msg(!rvl_onnx_export(g, &out, &err), "%s", err.msg);
+	for (at = (const char *)out.data; at < (const char *)out.data + out.size - strlen(name); at++)
+		found += !memcmp(at, name, strlen(name));
+	ck_assert_int_eq(found, 1);
+	rvl_bytes_free(&out);
+	release();
+}
+END_TEST
+
 /* Activations that scale with their input, one of them by the bounds that Clip of opset 6 has by default. */
 static const struct {
 	const char *activation;
@@ -1064,6 +1084,7 @@ int main(void)
 	tcase_add_loop_test(t, rewritten_operators_compute_the_same, 0, sizeof(rewrites) / sizeof(*rewrites));
 	tcase_add_loop_test(t, no_float_between_layers, 0, sizeof(networks) / sizeof(*networks));
 	tcase_add_test(t, exported_models_compute_the_same);
+	tcase_add_test(t, exports_a_name_once);
 	tcase_add_test(t, noise_of_infinities);
 	tcase_add_test(t, ranges_become_scales);
 	tcase_add_test(t, signed_results_are_not_clipped);
