@@ -399,6 +399,7 @@ struct search {
 	const struct decision *d;
 	const struct chain *c;
 	int64_t n;
+	int64_t least;		/* key of the least value */
 	int64_t *lo, *hi;
 	bool *at_lo, *at_hi, *now;
 	float *v, *other;
@@ -445,7 +446,7 @@ static int bisect(struct search *s, int64_t *middle)
 	int rc = 0;
 
 	for (int64_t i = 0; i < s->n; i++) {
-		s->lo[i] = -KEY_MOST;
+		s->lo[i] = s->least;
 		s->hi[i] = KEY_MOST;
 	}
 	rc = try_bounds(s, s->lo, KEY_HALF, s->at_lo);
@@ -499,11 +500,12 @@ static int search_new(struct rvl_graph *g, struct search *s, struct rvl_signs *o
 	return 0;
 }
 
-static int thresholds(struct rvl_graph *g, const struct decision *d, struct chain *c,
+/* @least: key of the least value that the chain reads */
+static int thresholds(struct rvl_graph *g, const struct decision *d, struct chain *c, int64_t least,
 		      struct rvl_signs *out, bool *ends_at_0)
 {
 	struct rvl_shape pixel = d->x->shape;
-	struct search s = { .d = d, .c = c, .n = pixel.dim[1] };
+	struct search s = { .d = d, .c = c, .n = pixel.dim[1], .least = least };
 	int rc;
 
 	pixel.dim[0] = 1;
@@ -547,12 +549,9 @@ static int is_often_0(struct rvl_graph *g, const struct decision *d, bool *often
 {
 	struct chain c = { .x = d->x };
 	struct rvl_signs unused;
-	int rc;
 
 	follow(&c, true);
-	rc = thresholds(g, d, &c, &unused, often);
-	*often |= !c.n && never_below_0(c.x);
-	return rc;
+	return thresholds(g, d, &c, never_below_0(c.x) ? 0 : -KEY_MOST, &unused, often);
 }
 
 static int find_signs(struct rvl_graph *g, const struct decision *d, struct rvl_signs *s,
@@ -569,7 +568,7 @@ static int find_signs(struct rvl_graph *g, const struct decision *d, struct rvl_
 	follow(&c, false);
 	*s = (struct rvl_signs) { .x = c.x, .channels = d->x->shape.dim[1], .size = fabsf(d->yes),
 				  .sign_of_zero = d->sign_of_zero };
-	rc = rc ? rc : thresholds(g, d, &c, s, &often);
+	rc = rc ? rc : thresholds(g, d, &c, -KEY_MOST, s, &often);
 	if (rc)
 		s->x = NULL;
 	return rc;

@@ -295,6 +295,8 @@ static const struct {
 	{ "const l f32 - 0.25; const z u8 - 0; QuantizeLinear x l z -> d; DequantizeLinear d l z -> e; "
 	  "Sign e -> s; Conv s w -> y", "0 over a range" },
 	{ "Mul x zero -> d; Sign d -> s; Conv s w -> y", "0 over a range" },
+	{ "Relu x -> d; Mul d two -> e; Sign e -> s; Conv s w -> y", "0 over a range" },
+	{ "Relu x -> d; MaxPool d -> e kernel_shape=[2,2]; Neg e -> f; Sign f -> s; Conv s w -> y", "0 over a range" },
 	{ "Less x nan -> q; Not q -> k2; Where k2 one minus -> s; Conv s w -> y", "no sign" },
 	{ SIGNED "Conv s w huge -> y; const huge f32 4 0 1e20 0 0", "below 2^60" },
 	{ SIGNED "Mul s large -> d; Conv d w -> y; const large f32 - 1e20", "below 2^60" },
