@@ -105,6 +105,8 @@ void rvl_note_form(struct rvl_layer *l);
 #define RVL_TOO_LONG UINT64_MAX
 int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
 		    struct rivulet_explain_segment *seg);
+/** Cycles and a 64th of the bytes moved; RVL_TOO_LONG where the stream is too long. */
+uint64_t rvl_segment_cost(const struct rivulet_explain_segment *seg);
 /** The cost of layers as cascades compare them: cycles, and a little for each byte; or
  * RVL_TOO_LONG. */
 int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n, uint64_t *cost);

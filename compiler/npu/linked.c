@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* Which layers may leave a value in INP for one another, and what layers cost. */
+#include "npu/backend.h"
+
+#define BYTES_COST 64 /* bytes of the port that weigh as much as a cycle: they cost energy */
+
+static uint32_t readers(const struct rvl_backend *be, const struct rvl_store *s)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < be->n_layers; i++) {
+		const struct rvl_layer *l = be->layer[i];
+
+		n += (l->in.s == s) + (l->has_b && l->b.s == s);
+	}
+	return n;
+}
+
+bool rvl_crosses_steps(const struct rvl_backend *be, const struct rvl_store *s)
+{
+	for (uint32_t i = 0; i < be->n_steps; i++) {
+		const struct rvl_bstep *t = &be->step[i];
+
+		for (uint32_t j = 0; j < t->nread; j++)
+			if (be->store[t->read[j]->id] == s)
+				return true;
+		for (uint32_t j = 0; j < t->nwrite; j++)
+			if (be->store[t->write[j]->id] == s)
+				return true;
+	}
+	return false;
+}
+
+/*
+ * Whether the ALU can read the rows of a ring: the window of a row does not reach below the rows by
+ * which the next one advances, so that only rows above a tile may be at the other end of the ring.
+ */
+static bool reads_ring(const struct rvl_layer *a, const struct rvl_layer *b)
+{
+	const struct rvl_window *w = &b->e.pwin;
+
+	if (b->mode)
+		return true;
+	return b->e.pool && !b->has_b && b->in.v.n == 1 && !b->in.flat && !a->e.pool && !a->has_b &&
+	       (w->kh - 1) * w->dy + 1 <= w->sy + w->top && w->top <= w->sy;
+}
+
+bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const struct rvl_layer *b)
+{
+	const struct rvl_store *s = a->out.s;
+
+	return a->mode && !a->has_bits && !(b->mode && b->has_bits) && !b->in.pixels &&
+	       reads_ring(a, b) && b->in.s == s && s->blocked && s->place == RIVULET_PLACE_ARENA &&
+	       !s->base && !s->has_parts && rvl_view_equal(&a->out.v, &b->in.v) &&
+	       readers(be, s) == 1 && !rvl_crosses_steps(be, s);
+}
+
+uint64_t rvl_segment_cost(const struct rivulet_explain_segment *seg)
+{
+	return seg->cycles == RVL_TOO_LONG ?
+		       RVL_TOO_LONG :
+		       seg->cycles + (seg->read_bytes + seg->write_bytes) / BYTES_COST;
+}
+
+int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n, uint64_t *cost)
+{
+	struct rivulet_explain_segment seg = { 0 };
+	int rc = rvl_time_layers(be, l, n, &seg);
+
+	*cost = rvl_segment_cost(&seg);
+	return rc;
+}
