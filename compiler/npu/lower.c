@@ -198,7 +198,8 @@ static void fuse_table(struct rvl_backend *be, struct rvl_layer *l, struct fusio
 	struct rvl_function t;
 	const char *why;
 
-	if ((!l->mode && !rvl_epilogue_has(l, &rvl_stage_slopes)) || l->e.real || !rvl_function_find(f->y, l->node->segment, true, &t))
+	if ((!l->mode && !rvl_epilogue_has(l, &rvl_stage_slopes)) || l->e.real ||
+	    !rvl_function_find(f->y, l->node->segment, true, &t))
 		return;
 	if (!rvl_layer_take_table(l, &t, &why) || !rvl_tile(be->board, l)) {
 		*l = before;

@@ -11,7 +11,6 @@
 
 #include "pass/pass.h"
 #include "qmath.h"
-#include "rivulet_op.h"
 
 #include <math.h>
 
@@ -71,16 +70,9 @@ bool rvl_slope_factor(const struct rvl_node *n, bool below, float slope, float *
 bool rvl_is_slopes(const struct rvl_node *n)
 {
 	const struct rvl_tensor *x = n->in[0];
-	struct rvl_call c;
 
-	if ((n->op != RVL_OP_Q_TABLE && n->op != RVL_OP_Q_GENERAL) || n->def->role != RVL_ROLE_PRELU ||
-	    !rvl_is_quant8_tensor(x) || !rvl_is_quant8_tensor(n->out[0]) ||
-	    (x->shape.rank != 2 && x->shape.rank != 4) ||
-	    !rvl_shape_equal(&x->shape, &n->out[0]->shape) || !n->in[1]->data ||
-	    n->in[1]->type != RVL_TYPE_F32)
-		return false;
-	rvl_node_call(n, &c);
-	return rvl_constant_axis(&c, 0, 1) == 1;
+	return rvl_prelu_by_channel(n) && (x->shape.rank == 2 || x->shape.rank == 4) &&
+	       rvl_is_quant8_tensor(x) && rvl_is_quant8_tensor(n->out[0]) && n->in[1]->type == RVL_TYPE_F32;
 }
 
 const char *rvl_slopes_lack(const struct rvl_node *n)

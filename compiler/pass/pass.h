@@ -122,4 +122,7 @@ bool rvl_op_of_one_value(const struct rvl_node *n, int32_t *axis);
 /** Adds the node that makes @y, which has the elements of @x in another shape. */
 int rvl_add_reshape(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *y, struct rvl_err *err);
 
+/** Whether @n is a PRelu between bytes whose constant slopes differ by axis 1 only. */
+bool rvl_prelu_by_channel(const struct rvl_node *n);
+
 #endif

@@ -11,12 +11,12 @@
 #include "pass/passes.h"
 #include "rivulet_op.h"
 
-static bool matches(const struct rvl_node *n)
+bool rvl_prelu_by_channel(const struct rvl_node *n)
 {
 	struct rvl_call c;
 
 	if ((n->op != RVL_OP_Q_TABLE && n->op != RVL_OP_Q_GENERAL) || n->def->role != RVL_ROLE_PRELU ||
-	    n->in[0]->shape.rank != 3 || !rvl_shape_equal(&n->in[0]->shape, &n->out[0]->shape) ||
+	    n->in[0]->shape.rank < 2 || !rvl_shape_equal(&n->in[0]->shape, &n->out[0]->shape) ||
 	    !n->in[1]->data)
 		return false;
 	rvl_node_call(n, &c);
@@ -85,7 +85,7 @@ int rvl_pass_slopes(struct rvl_graph *g, struct rvl_err *err)
 		return 0;
 	rc = rvl_graph_nodes(g, &list, &n, err);
 	for (uint32_t i = 0; !rc && i < n; i++)
-		if (matches(list[i]))
+		if (rvl_prelu_by_channel(list[i]) && list[i]->in[0]->shape.rank == 3)
 			rc = rewrite(g, list[i], err);
 	return rc ? rc : rvl_graph_sort(g, err);
 }
