@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "prog_exec.h"
-#include "program/program.h"
-#include "qgraph.h"
+#include "graph_rig.h"
 #include "suite.h"
 
 static struct qg q;
@@ -95,46 +93,18 @@ struct result {
 	uint64_t arena;
 };
 
-static void execute(const struct rivulet_blob *program, struct result *r)
-{
-	static uint8_t in[3 * 208 * 208];
-	struct rivulet_board board;
-	struct prog_exec x;
-	uint64_t seed = 9;
-	char why[256];
-
-	ck_assert(!rivulet_board_load(&board, "zu3eg-64", why, sizeof(why)));
-	ck_assert_msg(!prog_open(&x, &board, NULL, program->data), "%s", x.err);
-	for (size_t i = 0; i < sizeof(in); i++)
-		in[i] = (uint8_t)splitmix(&seed);
-	x.io[0] = in;
-	memset(r->out, 0, sizeof(r->out));
-	for (uint32_t i = 0; i < x.p->outputs; i++) {
-		ck_assert_uint_le(rivulet_program_tensors(x.p)[1 + i].size, sizeof(r->out[i]));
-		x.io[1 + i] = r->out[i];
-	}
-	ck_assert_msg(!prog_run(&x), "%s", x.err);
-	r->steps = x.p->steps;
-	r->arena = x.p->arena_size;
-	prog_close(&x, true);
-}
-
 static void compile(void (*build)(void), bool chains, struct result *r)
 {
 	const struct rivulet_compile_options opt = { .cpu_only = true, .no_chains = !chains };
-	struct rivulet_blob program = { 0 };
+	struct graph_result run = { .out = r->out[0], .size = sizeof(r->out[0]) };
 	struct rivulet_explain e;
-	char why[256];
 
-	qg_open(&q, 7);
-	build();
-	ck_assert_msg(!q.rc, "%s", q.err.msg);
-	ck_assert_msg(!rvl_compile_graph(q.g, NULL, &opt, &program, &e, &q.err), "%s", q.err.msg);
-	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)), "%s", why);
+	memset(r->out, 0, sizeof(r->out));
+	run_graph(&q, build, &opt, 9, &e, &run);
 	r->rows = e.n_rows;
-	execute(&program, r);
+	r->steps = run.steps;
+	r->arena = run.arena;
 	rivulet_explain_free(&e);
-	rivulet_blob_free(&program);
 }
 
 START_TEST(what_is_joined)

@@ -14,6 +14,7 @@
 #include "pass/passes.h"
 #include "prog_exec.h"
 #include "program/program.h"
+#include "graph_rig.h"
 #include "qgraph.h"
 #include "rivulet_crc32c.h"
 #include "suite.h"
@@ -146,47 +147,19 @@ struct result {
 	uint8_t out[2][1024];
 };
 
-static void execute(const struct rivulet_blob *program, struct result *r)
-{
-	const struct rivulet_tensor *t;
-	struct prog_exec x;
-	uint64_t seed = 5;
-	uint8_t in[1024];
-
-	ck_assert(!prog_open(&x, &board, NULL, program->data));
-	t = rivulet_program_tensors(x.p);
-	ck_assert_uint_le(t[0].size, sizeof(in));
-	for (size_t i = 0; i < sizeof(in); i++)
-		in[i] = (uint8_t)splitmix(&seed);
-	x.io[0] = in;
-	memset(r->out, 0, sizeof(r->out));
-	for (uint32_t i = 0; i < x.p->outputs; i++) {
-		ck_assert_uint_le(t[1 + i].size, sizeof(r->out[i]));
-		x.io[1 + i] = r->out[i];
-	}
-	ck_assert_msg(!prog_run(&x), "%s", x.err);
-	r->steps = x.p->steps;
-	prog_close(&x, true);
-}
-
 static void compile(void (*build)(void), bool layouts, struct result *r)
 {
 	const struct rivulet_compile_options opt = { .cpu_only = true, .no_layouts = !layouts };
-	struct rivulet_blob program = { 0 };
+	struct graph_result run = { .out = r->out[0], .size = sizeof(r->out[0]) };
 	struct rivulet_explain e;
-	char why[256];
 
-	qg_open(&q, 7);
-	build();
-	ck_assert_msg(!q.rc, "%s", q.err.msg);
-	ck_assert_msg(!rvl_compile_graph(q.g, NULL, &opt, &program, &e, &q.err), "%s", q.err.msg);
-	ck_assert_msg(!rivulet_program_check(program.data, program.size, why, sizeof(why)), "%s", why);
+	memset(r->out, 0, sizeof(r->out));
+	run_graph(&q, build, &opt, 5, &e, &run);
 	r->reorders = e.reorders;
 	r->reordered = e.reorder_bytes;
 	r->copies = e.copies;
-	execute(&program, r);
+	r->steps = run.steps;
 	rivulet_explain_free(&e);
-	rivulet_blob_free(&program);
 }
 
 START_TEST(what_is_reordered)
