@@ -71,20 +71,24 @@ static int64_t clear_rows(const struct rivulet_board *b, const struct rvl_layer 
 }
 
 /*
- * The ALU reads a run of rows, which the end of the ring must not divide. Tiles of the consumer begin
- * as many rows before a multiple of their advance as the window has above. The producer writes the
- * last rows of the ring also before the first, and the ring is a multiple of the advance.
+ * The ALU reads a run of rows, which the end of the ring must not divide. Tiles of the consumer
+ * begin as many rows before a multiple of their advance as the window has above, and may end behind
+ * one. The producer writes the last rows of the ring also before the first, and the first also
+ * behind the last, and the ring is a multiple of the advance.
  */
 static void guard_ring(const struct rvl_layer *b, int64_t th, struct rvl_ring *r)
 {
 	int64_t step = rows_per_tile(b, b->t.th), most = r->image;
 
-	r->guard = 0;
+	r->guard = r->below = 0;
 	if (b->mode || r->rows >= most)
 		return;
 	while (r->rows % step && r->rows < most)
 		r->rows += th;
-	r->guard = r->rows < most && b->e.pool ? b->e.pwin.top : 0;
+	if (r->rows >= most || !b->e.pool)
+		return;
+	r->guard = b->e.pwin.top;
+	r->below = rvl_rows_below(&b->e.pwin);
 }
 
 /* Words of a row of the ring, and its rows, for a consumer with a product or without. */
@@ -98,7 +102,8 @@ static void size_ring(const struct rivulet_board *b, const struct rvl_layer *l,
 		reader->mode->nest(b, reader, &nest);
 		r->width = rvl_row_pitch(b, &nest, l->out.v.w);
 	}
-	r->blocks = rvl_div_up(l->p.m, b->tm) * (b->tm / b->tn);
+	r->blocks = l->mode ? rvl_div_up(l->p.m, b->tm) * (b->tm / b->tn) :
+			      rvl_div_up(l->out.v.c, b->tn);
 	r->image = rvl_div_up(l->out.v.h, l->t.th) * l->t.th;
 	r->rows = rows_needed(l, reader, lead);
 	if (nest.lane_words)
@@ -215,7 +220,8 @@ static bool cut_layers(const struct rivulet_board *b, struct rvl_chain *c, int64
 					 .og = most_group(b, &c->l[i]) };
 		struct rvl_words3 used;
 
-		if (room.inp < 0 || room.wgt <= 0 || !rvl_tile_within(b, &c->l[i], &room))
+		if (room.inp < 0 || (c->l[i].mode && room.wgt <= 0) ||
+		    !rvl_tile_within(b, &c->l[i], &room))
 			return false;
 		used = rvl_layer_words(&c->l[i]);
 		inp -= used.mem[RIVULET_MEM_INP];
@@ -324,7 +330,7 @@ void rvl_chain_search_blocks(const struct rivulet_board *b, const struct rvl_cha
 	struct share share[PLANS];
 	uint32_t plans;
 
-	if (!rvl_may_take_blocks(b, last))
+	if (!last[-1].mode || !rvl_may_take_blocks(b, last))
 		return;
 	plans = plans_of(b, form, share);
 	for (uint32_t i = 0; i < plans; i++)

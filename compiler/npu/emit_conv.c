@@ -583,6 +583,22 @@ static void drain_guard(struct conv *c, const struct tile *t, const struct rvl_o
 		drain_rows(c, t, first, t->h - first, g, acc, prm, &before);
 }
 
+/* The first rows of the ring are also written behind it, as far as a tile has some of them. */
+static void drain_below(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
+			int64_t acc, int64_t prm, const struct rvl_spad *out)
+{
+	const struct rvl_ring *r = c->e.l->to;
+	struct rvl_spad behind = *out;
+	int64_t at;
+
+	if (!r || !r->below || t->n * r->image + t->y < r->rows) /* nothing is before these rows */
+		return;
+	at = (t->n * r->image + t->y) % r->rows;
+	behind.addr += r->rows * r->width;
+	if (at < r->below)
+		drain_rows(c, t, 0, rvl_min(t->h, r->below - at), g, acc, prm, &behind);
+}
+
 /* Operand B; blocks past its last channel get its last block, for the ALU reads whole ACC words. */
 static void load_second(struct conv *c, const struct rvl_box *box, int64_t addr, int64_t blocks)
 {
@@ -629,6 +645,7 @@ static void finish_tile(struct conv *c, const struct tile *t, int64_t gi, int64_
 		load_second(c, &box, b.addr, g->on * c->ratio);
 	drain(c, t, g, acc, prm, &b, &out);
 	drain_guard(c, t, g, acc, prm, &out);
+	drain_below(c, t, g, acc, prm, &out);
 	if (!l->to && !l->e.only)
 		rvl_emit_store(c->e.s, &l->out, &box, out.addr, out.row, out.blk);
 	if (l->has_bits && gi == c->groups - 1)

@@ -88,16 +88,17 @@ static void pass(struct plain *p, const struct rvl_box *r, const struct rvl_box 
 	rvl_epilogue_run(p->e.s, p->e.l, &a);
 }
 
-/* Where the results of a tile go: a slot of their own, or the place of a kept value. */
+/* Where the results of a tile go: a slot of their own, or where other layers read them in INP. */
 static struct rvl_spad result_at(const struct plain *p, const struct rvl_box *r)
 {
 	const struct rvl_tiling *t = &p->e.l->t;
 	const struct rvl_ring *to = p->e.l->to;
-	int64_t slot = t->out_slots ? p->out + p->e.at % t->out_slots * t->out_words : 0;
+	int64_t slot = t->out_slots ? p->out + p->e.at % t->out_slots * t->out_words : 0, row;
 
 	if (!to)
 		return (struct rvl_spad){ slot, r->w, r->h * r->w };
-	return (struct rvl_spad){ to->base + r->b0 * rvl_ring_pitch(to) + r->y * to->width + r->x,
+	row = to->guard + (r->n * to->image + r->y) % to->rows;
+	return (struct rvl_spad){ to->base + r->b0 * rvl_ring_pitch(to) + row * to->width + r->x,
 				  to->width, rvl_ring_pitch(to) };
 }
 
@@ -197,12 +198,15 @@ static void load_repeated(struct plain *p, const struct rvl_box *r, int64_t in)
 		rvl_emit_repeat(p->e.s, &p->e.l->in, &src, rep, in);
 }
 
-/* The rows of the source in the ring; those that begin before its end and go on behind it are before it. */
+/*
+ * The rows of the source in the ring; those that go on behind its end are behind it too, or before
+ * its first row.
+ */
 static struct rvl_spad in_ring(const struct rvl_ring *r, const struct rvl_box *src)
 {
 	int64_t at = (src->n * r->image + src->y) % r->rows;
 
-	if (at + src->h > r->rows)
+	if (at + src->h > r->rows + r->below)
 		at -= r->rows;
 	return (struct rvl_spad){ r->base + src->b0 * rvl_ring_pitch(r) + (r->guard + at) * r->width +
 					  src->x,
@@ -258,6 +262,23 @@ static void reads(const struct rvl_emission *e, int64_t rows[2])
 	rows[1] += r.n * e->l->from->image;
 }
 
+/* Rows are made when all their columns and blocks are. */
+static int64_t made(const struct rvl_emission *e)
+{
+	struct rvl_box r = tile_at((const struct plain *)e, e->at);
+
+	return r.n * e->l->to->image + r.y;
+}
+
+static uint64_t tiles_to(const struct rvl_emission *e, int64_t row)
+{
+	const struct plain *p = (const struct plain *)e;
+	int64_t image = e->l->to->image,
+		tiles = row / image * p->nty + row % image / e->l->t.th + 1;
+
+	return tiles * p->ntx * p->nb;
+}
+
 static void finish(struct rvl_emission *e)
 {
 	free(e);
@@ -286,6 +307,8 @@ struct rvl_emission *rvl_plain_open(struct rvl_stream *s, const struct rvl_layer
 		return NULL;
 	p->e.next = next;
 	p->e.reads = reads;
+	p->e.made = made;
+	p->e.tiles_to = tiles_to;
 	p->e.close = finish;
 	p->in = at->mem[RIVULET_MEM_INP];
 	p->out = p->in + t->in_slots * t->in_words;

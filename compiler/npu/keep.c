@@ -384,7 +384,7 @@ static int try_merge(struct keeper *k, uint32_t g, bool *taken)
 	int rc;
 
 	*taken = false;
-	if (g + 1 == k->groups || a->n + a[1].n > RVL_CHAIN ||
+	if (g + 1 == k->groups || a->n + a[1].n > RVL_CHAIN || !k->l[a->first]->mode ||
 	    !rvl_linked(k->be, k->l[past(a) - 1], k->l[past(a)]))
 		return 0;
 	rc = cost_of(k, first, after(k, g + 1), &before);

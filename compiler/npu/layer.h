@@ -264,7 +264,11 @@ struct rvl_ring {
 	int64_t rows, width; /* of the ring: words of a row of a block */
 	int64_t blocks;	     /* tn channels each; whole ACC words */
 	int64_t image;
-	int64_t guard; /* rows before the first: copies of the last, for an ALU that reads them in one run */
+	/*
+	 * For an ALU that reads rows in one run: rows before the first, which are copies of the
+	 * last, and rows behind the last, which are copies of the first.
+	 */
+	int64_t guard, below;
 	/*
 	 * Blocks of channels that the reader takes at a time, as the producer completes them; then
 	 * the ring holds the whole value. 0: the reader takes rows.
@@ -274,10 +278,16 @@ struct rvl_ring {
 	int64_t base; /* INP word, set by the segment planner; of a kept value by keep.c */
 };
 
+/* Rows that a window reads below those by which the window of the next row begins later. */
+static inline int64_t rvl_rows_below(const struct rvl_window *w)
+{
+	return rvl_max(0, (w->kh - 1) * w->dy + 1 - w->sy - w->top);
+}
+
 /* Words between the blocks of a ring. */
 static inline int64_t rvl_ring_pitch(const struct rvl_ring *r)
 {
-	return (r->guard + r->rows) * r->width;
+	return (r->guard + r->rows + r->below) * r->width;
 }
 
 static inline int64_t rvl_ring_words(const struct rvl_ring *r)

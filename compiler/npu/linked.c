@@ -31,25 +31,26 @@ bool rvl_crosses_steps(const struct rvl_backend *be, const struct rvl_store *s)
 	return false;
 }
 
-/*
- * Whether the ALU can read the rows of a ring: the window of a row does not reach below the rows by
- * which the next one advances, so that only rows above a tile may be at the other end of the ring.
- */
+/* Whether @b can read what @a makes in a ring; where @b has no product, rows of it are copied. */
 static bool reads_ring(const struct rvl_layer *a, const struct rvl_layer *b)
 {
-	const struct rvl_window *w = &b->e.pwin;
-
 	if (b->mode)
 		return true;
-	return b->e.pool && !b->has_b && b->in.v.n == 1 && !b->in.flat && !a->e.pool && !a->has_b &&
-	       (w->kh - 1) * w->dy + 1 <= w->sy + w->top && w->top <= w->sy;
+	return a->mode && b->e.pool && !b->has_b && b->in.v.n == 1 && !b->in.flat && !a->e.pool &&
+	       !a->has_b;
+}
+
+/* Whether @l can write its result to a ring; a pool, if it is not the first of the cascade. */
+static bool makes_ring(const struct rvl_layer *l)
+{
+	return l->mode || (l->e.pool && !l->has_b && l->out.v.n == 1);
 }
 
 bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const struct rvl_layer *b)
 {
 	const struct rvl_store *s = a->out.s;
 
-	return a->mode && !a->has_bits && !(b->mode && b->has_bits) && !b->in.pixels &&
+	return makes_ring(a) && !a->has_bits && !(b->mode && b->has_bits) && !b->in.pixels &&
 	       reads_ring(a, b) && b->in.s == s && s->blocked && s->place == RIVULET_PLACE_ARENA &&
 	       !s->base && !s->has_parts && rvl_view_equal(&a->out.v, &b->in.v) &&
 	       readers(be, s) == 1 && !rvl_crosses_steps(be, s);

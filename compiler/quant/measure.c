@@ -132,7 +132,7 @@ static struct classes classes_of(const struct rvl_tensor *t)
 {
 	struct classes c = { .n = 0 };
 
-	if (t->type != RVL_TYPE_F32 || t->shape.rank < 2 || t->shape.dim[1] < 2)
+	if (!elements(t) || t->shape.rank < 2 || t->shape.dim[1] < 2)
 		return c;
 	c.n = (uint64_t)t->shape.dim[1];
 	c.positions = elements(t) / c.n;

@@ -280,6 +280,17 @@ START_TEST(the_loss_is_kept)
 }
 END_TEST
 
+/* An output without values has no answers to lose. */
+START_TEST(outputs_without_values)
+{
+	fill_data(16);
+	how = (struct rivulet_quantise){ .range = RIVULET_RANGE_MIN_MAX, .threads = 1, .bits_loss = 100 };
+	ck_assert_msg(!calibrate("in x f32 1,4; out y; out z; const w f32 4,2 1 1 -1 0.5 1 1 -1 0.5; const a s64 1 1; "
+				 "const d s64 1 0; MatMul x w -> y; Slice y a a d -> z", data, 16), "%s", err.msg);
+	release();
+}
+END_TEST
+
 static void refused(const char *text, int want, const char *says)
 {
 	ck_assert_int_eq(calibrate(text, data, 16), want);
@@ -312,6 +323,7 @@ int main(void)
 	tcase_add_test(t, bits_go_where_they_matter);
 	tcase_add_loop_test(t, errors_of_taps_do_not_add_up, 3, 6);
 	tcase_add_test(t, the_loss_is_kept);
+	tcase_add_test(t, outputs_without_values);
 	tcase_add_test(t, losses_that_cannot_be_kept);
 	return run_suite(s);
 }

@@ -981,6 +981,85 @@ START_TEST(pool_over_short_tiles)
 }
 END_TEST
 
+/* A maximum of @y with a window that its image has. */
+static struct rvl_tensor *any_max_pool(struct qg *q, struct rvl_tensor *y)
+{
+	int64_t k = rvl_min(qg_range(q, 1, 4), rvl_min(y->shape.dim[2], y->shape.dim[3]));
+
+	return qg_max_pool(q, NULL, y, k, qg_range(q, 1, 3), qg_range(q, 0, k / 2));
+}
+
+/* Convolutions with a pool between each two. */
+static void pooled_chain(struct qg *q)
+{
+	struct rvl_tensor *y =
+		any_input(q, "x", qg_range(q, 1, 70), qg_range(q, 8, 40), qg_range(q, 8, 20));
+
+	for (int64_t i = qg_range(q, 1, 2); i >= 0 && !q->rc; i--) {
+		struct qg_conv c = { .m = qg_range(q, 1, 70), .kh = 3, .kw = 3, .pad = { 1, 1, 1, 1 },
+				     .ytype = RVL_TYPE_U8, .wtype = RVL_TYPE_S8, .wscale = 0.002f,
+				     .yscale = 0.03f };
+
+		y = any_max_pool(q, qg_conv(q, NULL, y, &c));
+	}
+	qg_output(q, y);
+}
+
+/* Pools that read rows in INP and leave rows there give the bytes of the CPU and of memory. */
+START_TEST(random_pools_in_cascades)
+{
+	const struct rivulet_compile_options off = { .no_cascade = true }, cpu = { .cpu_only = true };
+	struct rivulet_board b = cascade_board(_i);
+
+	for (int i = 0; i < random_cases(4); i++) {
+		struct io io = { 0 };
+		struct qg q;
+		char what[64];
+
+		qg_open(&q, 990000 + _i * 1000 + i);
+		pooled_chain(&q);
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		snprintf(what, sizeof(what), "pools %d on %s", i, b.name);
+		interpret(&q, &io);
+		run(&q, &io, &b, NULL, what);
+		run(&q, &io, &b, &off, what);
+		run(&q, &io, &b, &cpu, what);
+		finish(&q, &io);
+	}
+}
+END_TEST
+
+/*
+ * A pool between two convolutions reads its rows in INP and leaves its result there, whether its
+ * windows begin above the rows by which they advance, or end below them.
+ */
+START_TEST(cascade_through_a_pool)
+{
+	const struct rivulet_compile_options off = { .no_cascade = true };
+	static const struct qg_conv conv = { .m = 32, .kh = 3, .kw = 3, .pad = { 1, 1, 1, 1 },
+					     .ytype = RVL_TYPE_U8, .wtype = RVL_TYPE_S8, .wscale = 0.002f,
+					     .yscale = 0.03f };
+	struct rivulet_board b = board_of(3);
+	struct outcome with, without;
+	struct io io = { 0 };
+	struct rvl_tensor *x;
+	struct qg q;
+
+	qg_open(&q, 35);
+	x = qg_tensor(&q, "x", RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, 16, 47, 46 } }, 0.02f, 100);
+	qg_input(&q, x);
+	x = qg_max_pool(&q, "pool", qg_conv(&q, "above", x, &conv), 3, 2, _i);
+	qg_output(&q, qg_conv(&q, "below", x, &conv));
+	ck_assert_msg(!q.rc, "%s", q.err.msg);
+	interpret(&q, &io);
+	with = run(&q, &io, &b, NULL, "pool");
+	without = run(&q, &io, &b, &off, "pool");
+	ck_assert_uint_eq(with.cascades, 2);
+	ck_assert_uint_lt(with.cycles, without.cycles);
+	finish(&q, &io);
+}
+END_TEST
+
 /* cpu_only and the NPU give the same bytes, and explain names where each layer runs. */
 START_TEST(explain_says_where)
 {
@@ -1037,8 +1116,13 @@ int main(void)
 	tcase_add_loop_test(t, random_cascades, 0, CASCADE_BOARDS);
 	tcase_add_loop_test(t, trials_beyond_the_limit, 0, CASCADE_BOARDS);
 	tcase_add_test(t, cascade_of_stripes);
-	tcase_add_loop_test(t, pool_over_short_tiles, 0, GEOMETRIES);
 	tcase_add_test(t, explain_says_where);
+	suite_add_tcase(s, t);
+	t = tcase_create("pools");
+	tcase_set_timeout(t, 300);
+	tcase_add_loop_test(t, pool_over_short_tiles, 0, GEOMETRIES);
+	tcase_add_loop_test(t, random_pools_in_cascades, 0, CASCADE_BOARDS);
+	tcase_add_loop_test(t, cascade_through_a_pool, 0, 2);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }

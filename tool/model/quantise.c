@@ -93,7 +93,7 @@ static int parse_bits(const struct rvl_quantise_args *a, struct rivulet_quantise
 	if (!parse_number(a->bits, 1, 8, &q->bits))
 		return rvl_tool_fail(RVL_EXIT_USAGE, "--bits is a mean of 1 to 8 bits, not \"%s\"", a->bits);
 	if (!parse_number(a->bits_loss, 0x1p-20, 100, &q->bits_loss))
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--bits-loss is a percentage above 0, not \"%s\"",
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--bits-loss is a percentage above 0, up to 100, not \"%s\"",
 				     a->bits_loss);
 	return 0;
 }
