@@ -254,10 +254,22 @@ static int run_mean(struct rvl_call *c)
 	.same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL, \
 	.attrs = RVL_ATTRS(RVL_STRING_REQUIRED("direction", "LEFT|RIGHT")), \
 	.infer = rvl_infer_broadcast, .run = run_shift, .doc = "a shifted by b bits" }
-#define VARIADIC(op, opset, set, fn, text) { \
+#define VARIADIC(op, opset, set, rule, fn, text, ...) { \
 	.name = op, .since = (opset), .least_in = 1, .most_in = RVL_ANY_NUMBER_IN, \
 	.types = { set }, .same = RVL_SAME_ALL, .flags = RVL_OP_ELEMENTWISE, \
-	.pitched = RVL_PITCHED_ALL, .infer = rvl_infer_broadcast, .run = fn, .doc = text }
+	.pitched = RVL_PITCHED_ALL, .infer = rule, .run = fn, .doc = text, ##__VA_ARGS__ }
+/* Before opset 6. Opset 8 brought broadcasting. */
+#define VARIADIC_SAME(op, fn, text) \
+	VARIADIC(op, 1, RVL_T_FLOAT, infer_equal_shapes, fn, text, .attrs = RVL_ATTRS(RVL_CONSUMED))
+#define VARIADIC_BROADCAST(op, set, fn, text) VARIADIC(op, 6, set, rvl_infer_broadcast, fn, text)
+
+static int infer_equal_shapes(struct rvl_call *c)
+{
+	for (uint32_t i = 1; i < c->n_in; i++)
+		if (!rvl_shape_equal(&c->in[0].shape, &c->in[i].shape))
+			return rvl_op_fail(c, "inputs 0 and %u differ in shape", i);
+	return rvl_infer_same(c);
+}
 
 /*
  * Before opset 7, input 1 is broadcast to input 0 where the attribute says so: its dimensions are
@@ -384,9 +396,13 @@ const struct rvl_op_def rvl_ops_arithmetic[] = {
 	       "bits set in one of the two"),
 	SHIFT(11, RVL_T_UNSIGNED),
 	SHIFT(28, RVL_T_INT),
-	VARIADIC("Sum", 6, RVL_T_FLOAT, run_sum, "sum of all inputs"),
-	VARIADIC("Mean", 6, RVL_T_FLOAT, run_mean, "mean of all inputs"),
-	VARIADIC("Max", 6, RVL_T_NUMBER, run_max, "largest of all inputs"),
-	VARIADIC("Min", 6, RVL_T_NUMBER, run_min, "smallest of all inputs"),
+	VARIADIC_SAME("Sum", run_sum, "sum of all inputs"),
+	VARIADIC_BROADCAST("Sum", RVL_T_FLOAT, run_sum, "sum of all inputs"),
+	VARIADIC_SAME("Mean", run_mean, "mean of all inputs"),
+	VARIADIC_BROADCAST("Mean", RVL_T_FLOAT, run_mean, "mean of all inputs"),
+	VARIADIC_SAME("Max", run_max, "largest of all inputs"),
+	VARIADIC_BROADCAST("Max", RVL_T_NUMBER, run_max, "largest of all inputs"),
+	VARIADIC_SAME("Min", run_min, "smallest of all inputs"),
+	VARIADIC_BROADCAST("Min", RVL_T_NUMBER, run_min, "smallest of all inputs"),
 	RVL_OPS_END
 };

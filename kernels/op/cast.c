@@ -15,6 +15,25 @@ static int infer_cast(struct rvl_call *c)
 	return 0;
 }
 
+/* Opsets before 6 give the type by its name in TensorProto. */
+static int infer_cast_named(struct rvl_call *c)
+{
+	static const char * const names[] = {
+		[1] = "FLOAT", [2] = "UINT8", [3] = "INT8", [4] = "UINT16", [5] = "INT16", [6] = "INT32",
+		[7] = "INT64", [9] = "BOOL", [10] = "FLOAT16", [11] = "DOUBLE", [12] = "UINT32",
+		[13] = "UINT64",
+	};
+	const char *to = rvl_attr_string(c, "to");
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!names[i] || strcmp(names[i], to))
+			continue;
+		rvl_set_out(c, 0, rvl_type_of_onnx((int64_t)i), &c->in[0].shape);
+		return 0;
+	}
+	return rvl_op_fail(c, "element type '%.40s' is not supported", to);
+}
+
 static int infer_cast_like(struct rvl_call *c)
 {
 	rvl_set_out(c, 0, c->in[1].type, &c->in[0].shape);
@@ -64,6 +83,10 @@ static int run_bit_cast(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_cast[] = {
+	{ .name = "Cast", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
+	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
+	  .attrs = RVL_ATTRS(RVL_STRING_REQUIRED("to", NULL)), .infer = infer_cast_named,
+	  .run = run_convert, .doc = "the same values in another type, which is named" },
 	{ .name = "Cast", .since = 6, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
 	  .flags = RVL_OP_ELEMENTWISE, .pitched = RVL_PITCHED_ALL,
 	  .attrs = RVL_ATTRS(RVL_INT_REQUIRED("to"), RVL_IGNORED_FROM("saturate", 19),

@@ -76,20 +76,16 @@ static int run_size(struct rvl_call *c)
 
 /* ---- the same values in another shape ---- */
 
-static int infer_reshape(struct rvl_call *c)
+static int reshape_to(struct rvl_call *c, const int64_t *want, uint32_t n, bool keep_zero)
 {
 	const struct rvl_shape *x = &c->in[0].shape;
-	int64_t want[RVL_MAX_RANK], known = 1, count = rvl_count(&c->in[0]);
-	struct rvl_shape y = { .rank = 0 };
-	uint32_t n;
-	int unknown = -1, rc = rvl_int_input(c, 1, want, RVL_MAX_RANK, &n);
+	int64_t known = 1, count = rvl_count(&c->in[0]);
+	struct rvl_shape y = { .rank = (int32_t)n };
+	int unknown = -1;
 
-	if (rc)
-		return rc;
-	y.rank = (int32_t)n;
 	for (int i = 0; i < y.rank; i++) {
 		y.dim[i] = want[i];
-		if (!want[i] && !rvl_attr_int(c, "allowzero")) {
+		if (!want[i] && !keep_zero) {
 			if (i >= x->rank)
 				return rvl_op_fail(c, "its shape copies dimension %d of a tensor of rank %d",
 						   i, x->rank);
@@ -111,6 +107,26 @@ static int infer_reshape(struct rvl_call *c)
 		return rvl_op_fail(c, "its shape has another number of elements than its input");
 	rvl_set_out(c, 0, c->in[0].type, &y);
 	return 0;
+}
+
+static int infer_reshape(struct rvl_call *c)
+{
+	int64_t want[RVL_MAX_RANK];
+	uint32_t n;
+	int rc = rvl_int_input(c, 1, want, RVL_MAX_RANK, &n);
+
+	return rc ? rc : reshape_to(c, want, n, rvl_attr_int(c, "allowzero") != 0);
+}
+
+/* Opsets before 5 give the shape as an attribute. */
+static int infer_reshape_attr(struct rvl_call *c)
+{
+	uint32_t n;
+	const int64_t *want = rvl_attr_ints(c, "shape", &n);
+
+	if (n > RVL_MAX_RANK)
+		return rvl_op_fail(c, "attribute shape has %u values, more than %d", n, RVL_MAX_RANK);
+	return reshape_to(c, want, n, false);
 }
 
 static int infer_flatten(struct rvl_call *c)
@@ -353,6 +369,8 @@ const struct rvl_op_def rvl_ops_shape[] = {
 	{ .name = "Size", .since = 1, .least_in = 1, .most_in = 1, .types = { RVL_T_ANY },
 	  .flags = RVL_OP_NEEDS_NO_DATA, .infer = infer_size, .run = run_size,
 	  .doc = "the number of elements" },
+	RESHAPED("Reshape", 1, 1, infer_reshape_attr, RVL_ATTRS(RVL_INTS("shape"), RVL_CONSUMED),
+		 "the same elements in another shape"),
 	RESHAPED("Reshape", 5, 2, infer_reshape, RVL_ATTRS(RVL_FLAG_FROM("allowzero", 0, 14)),
 		 "the same elements in another shape", .kernel = RVL_OP_RESHAPE),
 	RESHAPED("Flatten", 1, 1, infer_flatten, RVL_ATTRS(RVL_INT("axis", 1)),

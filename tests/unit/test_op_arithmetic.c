@@ -442,6 +442,48 @@ START_TEST(any_number_of_operands)
 }
 END_TEST
 
+/* Until opset 5 they do not broadcast. */
+START_TEST(any_number_of_operands_of_one_shape)
+{
+	static const struct { const char *name; float y[2]; } ops[] = {
+		{ "Sum", { 11, -6 } }, { "Mean", { 11 / 3.0f, -2 } }, { "Max", { 6, 0 } }, { "Min", { 1, -5 } } };
+
+	for (size_t i = 0; i < 4; i++) {
+		op_begin(ops[i].name, 5);
+		OP_INTS("consumed_inputs", 0, 0, 0);
+		IN_F32(DIMS(2), 4, -1);
+		IN_F32(DIMS(2), 6, -5);
+		IN_F32(DIMS(2), 1, 0);
+		op_ok(1);
+		op_want(0, RVL_TYPE_F32, DIMS(2), ops[i].y, 2);
+		op_begin(ops[i].name, 1);
+		IN_F32(DIMS(2), 4, -1);
+		IN_F32(DIMS(2), 6, -5);
+		IN_F32(DIMS(1), 1);
+		op_fails(1, "inputs 0 and 2 differ in shape");
+	}
+}
+END_TEST
+
+START_TEST(a_cast_of_old_opsets_names_its_type)
+{
+	op_begin("Cast", 5);
+	op_string("to", "INT32");
+	IN_F32(DIMS(3), 1.5f, -2.5f, 0.0f);
+	op_ok(1);
+	WANT_S32(0, DIMS(3), 1, -2, 0);
+	op_begin("Cast", 1);
+	op_string("to", "DOUBLE");	/* which is computed as float32 */
+	IN_U8(DIMS(2), 255, 3);
+	op_ok(1);
+	WANT_F32(0, DIMS(2), 255, 3);
+	op_begin("Cast", 1);
+	op_string("to", "STRING");
+	IN_U8(DIMS(2), 255, 3);
+	op_fails(1, "element type 'STRING' is not supported");
+}
+END_TEST
+
 START_TEST(bit_cast_keeps_the_bits)
 {
 	op_begin("BitCast", 26);
@@ -464,6 +506,8 @@ int main(void)
 
 	tcase_add_test(t, unsigned_shifts);
 	tcase_add_test(t, bit_cast_keeps_the_bits);
+	tcase_add_test(t, any_number_of_operands_of_one_shape);
+	tcase_add_test(t, a_cast_of_old_opsets_names_its_type);
 	tcase_add_test(t, signed_left_shifts_discard_bits);
 	tcase_add_test(t, signed_right_shifts_keep_the_sign);
 	tcase_add_test(t, signed_numbers_came_with_opset_28);

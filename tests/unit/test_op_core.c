@@ -138,6 +138,39 @@ START_TEST(rows_begin_where_the_operator_changes)
 }
 END_TEST
 
+/* Operators of sequences, optionals and strings, of chance, and of training, and those that are control flow. */
+static const char * const without_row[] = {
+	"Bernoulli", "ConcatFromSequence", "Constant", "If", "ImageDecoder", "Loop", "Multinomial",
+	"NegativeLogLikelihoodLoss", "Optional", "OptionalGetElement", "OptionalHasElement", "RandomNormal",
+	"RandomNormalLike", "RandomUniform", "RandomUniformLike", "RegexFullMatch", "Scan", "SequenceAt",
+	"SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength", "SequenceMap",
+	"SoftmaxCrossEntropyLoss", "SplitToSequence", "StringConcat", "StringNormalizer", "StringSplit",
+	"TfIdfVectorizer",
+};
+
+static bool may_lack_rows(const char *name)
+{
+	for (size_t i = 0; i < sizeof(without_row) / sizeof(without_row[0]); i++)
+		if (!strcmp(without_row[i], name))
+			return true;
+	return false;
+}
+
+/* Every other operator of the specification has a row for its first opset and for all later ones. */
+START_TEST(every_opset_of_every_operator_has_a_row)
+{
+	for (size_t i = 0; i < sizeof(onnx_opsets) / sizeof(onnx_opsets[0]); i++) {
+		const char *name = onnx_opsets[i].name;
+		const struct rvl_op_def *d = rvl_op_find(NULL, name, onnx_opsets[i].opset[0]);
+
+		if (may_lack_rows(name))
+			ck_assert_msg(!d, "%s has a row", name);
+		else
+			ck_assert_msg(d, "%s has no row for opset %d", name, onnx_opsets[i].opset[0]);
+	}
+}
+END_TEST
+
 /* ---- conversions ---- */
 
 START_TEST(narrow_floats)
@@ -443,6 +476,7 @@ int main(void)
 	tcase_add_test(t, rows_are_found_by_opset);
 	tcase_add_test(t, rows_take_the_attributes_of_their_opset);
 	tcase_add_test(t, rows_begin_where_the_operator_changes);
+	tcase_add_test(t, every_opset_of_every_operator_has_a_row);
 	tcase_add_test(t, narrow_floats);
 	tcase_add_test(t, conversions_saturate_where_C_would_be_undefined);
 	tcase_add_test(t, a_function_of_bytes_is_a_table_on_the_NPU);
