@@ -77,7 +77,7 @@ struct rivulet_quantise {
 	uint32_t n_keep_float;
 	enum rivulet_correct correct;
 	bool equalise; /* channels between convolutions get weights of equal ranges on both sides */
-	bool wide; /* images of binary layers int16, not 8 bits; the CPU computes these layers */
+	bool wide; /* images of binary layers int16, not 8 bits */
 	/*
 	 * In dB, 0: off. Where the SNR of an output is below it on the first examples, the products that
 	 * harm most stay float until it is not.

@@ -89,10 +89,10 @@ static inline struct rvl_tensor *qb_thresholds(struct qg *q, int64_t m, int64_t 
 	return t;
 }
 
-static inline void qb_byte_range(const struct rvl_tensor *t, int64_t *lo, int64_t *hi)
+static inline void qb_range(enum rvl_type t, int64_t *lo, int64_t *hi)
 {
-	*lo = t->type == RVL_TYPE_U8 ? 0 : -128;
-	*hi = *lo + 255;
+	*lo = t == RVL_TYPE_U8 ? 0 : t == RVL_TYPE_S16 ? -32768 : -128;
+	*hi = *lo + (t == RVL_TYPE_S16 ? 65535 : 255);
 }
 
 /* A float image, which has no parameters. */
@@ -120,7 +120,7 @@ static inline struct rvl_tensor *qb_sign(struct qg *q, const char *name, struct 
 	if (q->rc)
 		return NULL;
 	d = x->shape.dim;
-	qb_byte_range(x, &lo, &hi);
+	qb_range(x->type, &lo, &hi);
 	in[0] = x;
 	in[1] = x->type == RVL_TYPE_F32 ? qb_floats(q, 1, d[1], -1, 1) : qb_thresholds(q, d[1], lo, hi);
 	y = qb_bits(q, d[0], d[1], d[2], d[3]);
@@ -141,12 +141,14 @@ struct qb_conv {
 static inline void qb_inputs(struct qg *q, const struct qb_conv *c, struct rvl_tensor **in)
 {
 	float sum = sqrtf((float)(c->c * qg_or_1(c->kh) * qg_or_1(c->kw)));
-	int64_t lo = c->type == RVL_TYPE_U8 ? 0 : -128;
+	int64_t lo, hi;
+
+	qb_range(c->type, &lo, &hi);
 
 	in[1] = qb_weights(q, c->m, c->c / qg_or_1(c->group), qg_or_1(c->kh), qg_or_1(c->kw));
 	if (c->bits || c->only)
 		in[4] = qb_thresholds(q, c->m, c->only ? (int64_t)-sum : lo,
-				      c->only ? (int64_t)sum : lo + 255);
+				      c->only ? (int64_t)sum : hi);
 	if (c->only)
 		return;
 	in[2] = qb_floats(q, 1, c->m, 0.5f / sum, 4 / sum);
@@ -195,7 +197,7 @@ static inline struct rvl_tensor *qb_conv(struct qg *q, const char *name, struct 
 	y = c->only ? qb_bits(q, x->shape.dim[0], c->m, h, w) : c->type == RVL_TYPE_F32 ?
 		      qb_image(q, (struct rvl_shape){ 4, { x->shape.dim[0], c->m, h, w } }) :
 		      qg_tensor(q, NULL, c->type, (struct rvl_shape){ 4, { x->shape.dim[0], c->m, h, w } },
-				0.03f, qg_zp(q, c->type));
+				c->type == RVL_TYPE_S16 ? 0.03f / 256 : 0.03f, qg_zp(q, c->type));
 	n = qg_node(q, RVL_OP_B_CONV, name, n_in, in, y);
 	if (q->rc)
 		return NULL;

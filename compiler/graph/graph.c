@@ -494,9 +494,9 @@ int rvl_graph_freeze(struct rvl_graph *g, const char *input, const void *data, s
 
 void rvl_node_q_range(const struct rvl_node *n, int32_t *lo, int32_t *hi)
 {
-	bool u8 = n->out[0]->type == RVL_TYPE_U8;
-	int32_t least = u8 ? 0 : -128;
-	int32_t most = u8 ? 255 : 127;
+	enum rvl_type type = n->out[0]->type;
+	int32_t least = type == RVL_TYPE_U8 ? 0 : type == RVL_TYPE_S16 ? -32768 : -128;
+	int32_t most = type == RVL_TYPE_U8 ? 255 : type == RVL_TYPE_S16 ? 32767 : 127;
 
 	*lo = n->attr.q_lo < least ? least : n->attr.q_lo > most ? most : n->attr.q_lo;
 	*hi = n->attr.q_hi > most ? most : n->attr.q_hi < least ? least : n->attr.q_hi;

@@ -182,6 +182,7 @@ struct rvl_graph {
 	 * (average.c; docs/numerics.md, 4).
 	 */
 	bool npu_average_pool;
+	bool npu_no_wide; /* layouts are not chosen, so that the NPU takes no images of int16 */
 	uint32_t word;			/* channels of a word of the target's NPU; 0: it has none */
 	bool reconstruct;		/* float consumers evict no operator from the NPU: reconstruct.c */
 	bool no_binary;			/* rvl_pass_binary() changes nothing */
@@ -347,6 +348,12 @@ static inline bool rvl_is_quant8(const struct rvl_tensor *t)
 static inline bool rvl_is_quant8_tensor(const struct rvl_tensor *t)
 {
 	return rvl_is_quant8(t) && t->quant.n == 1;
+}
+
+/** int16 with one scale and one zero point for the whole tensor. */
+static inline bool rvl_is_quant16_tensor(const struct rvl_tensor *t)
+{
+	return t && t->type == RVL_TYPE_S16 && t->quant.n == 1;
 }
 
 /*

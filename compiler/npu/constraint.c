@@ -171,11 +171,40 @@ static const char *bits_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
 	return "binary: the CPU computes it on packed bits";
 }
 
+/*
+ * An image of int16 that the NPU reads or makes: LOAD and STORE address no planes of it, so that its
+ * layout must be free.
+ */
+static bool is_wide_image(const struct rvl_graph *g, const struct rvl_tensor *t)
+{
+	bool bound = g->npu_no_wide || t->is_input || t->is_output || t->base || t->holds_output ||
+		     t->data || (t->producer && t->producer->free);
+
+	for (uint32_t i = 0; i < t->n_users && !bound; i++)
+		bound = t->users[i]->free;
+	return !bound && rvl_is_quant16_tensor(t) && t->shape.rank == 4;
+}
+
+/* A quantised image that layers of bits read or make. */
+static bool is_image(const struct rvl_graph *g, const struct rvl_tensor *t)
+{
+	return rvl_is_quant8_tensor(t) || is_wide_image(g, t);
+}
+
+static const char *narrows(struct rvl_graph *g, const struct rvl_node *n)
+{
+	if (!rvl_is_narrow(n))
+		return bytes_in_and_out(g, n);
+	if (!is_image(g, n->in[0]))
+		return "its input of int16 is no image, or layouts are not chosen";
+	return rvl_is_quant8_tensor(n->out[0]) && n->out[0]->shape.rank == 4 ?
+		       NULL : "its output is no image quantised to 8 bits with one scale";
+}
+
 static const char *sign_of_bytes(struct rvl_graph *g, const struct rvl_node *n)
 {
-	(void)g;
-	if (!rvl_is_quant8_tensor(n->in[0]) || n->in[1]->type != RVL_TYPE_S32)
-		return "binary: the NPU compares bytes, and its input is none";
+	if (!is_image(g, n->in[0]) || n->in[1]->type != RVL_TYPE_S32)
+		return "binary: the NPU compares bytes or int16, and its input is neither";
 	return n->in[0]->shape.rank == 4 ? NULL : "binary: the NPU makes bits of images";
 }
 
@@ -183,12 +212,11 @@ static const char *binary_of_bytes(struct rvl_graph *g, const struct rvl_node *n
 {
 	const struct rvl_tensor *shortcut = n->n_in > 5 ? n->in[5] : NULL;
 
-	(void)g;
 	if (n->out[0]->type != RVL_TYPE_U64 &&
-	    (!rvl_is_quant8_tensor(n->out[0]) || n->out[0]->shape.rank != 4))
-		return "binary: its result is no image quantised to 8 bits";
-	return shortcut && !rvl_is_quant8_tensor(shortcut) ?
-		       "binary: its shortcut is not quantised to 8 bits" : NULL;
+	    (!is_image(g, n->out[0]) || n->out[0]->shape.rank != 4))
+		return "binary: its result is no image quantised to 8 or 16 bits";
+	return shortcut && !is_image(g, shortcut) ?
+		       "binary: its shortcut is not quantised to 8 or 16 bits" : NULL;
 }
 
 #define BYTES "input and output quantised to 8 bits per tensor", bytes_in_and_out
@@ -233,7 +261,8 @@ static const struct rvl_npu_op npu_Q_GLOBAL_AVERAGE_POOL = {
 };
 
 static const struct rvl_npu_op npu_Q_RESCALE = {
-	.condition = { { BYTES } },
+	.condition = { { "input quantised to 8 bits per tensor, or an image to int16 whose factor gives the CPU's bytes; output quantised to 8 bits per tensor",
+			 narrows } },
 	.build = rvl_build_lut, .joins = RVL_JOINS_AS_TABLE,
 };
 
@@ -298,12 +327,12 @@ CPU_ONLY(UNPACK_BLOCKED, always_float);
 CPU_ONLY(REORDER, always_float);
 CPU_ONLY(CHAIN, always_float);
 static const struct rvl_npu_op npu_B_SIGN = {
-	.condition = { { "an image of int8 or uint8 in", sign_of_bytes } },
+	.condition = { { "an image of int8, uint8 or int16 in", sign_of_bytes } },
 	.build = rvl_build_binary_sign, .joins = RVL_JOINS_AS_BITS,
 };
 
 static const struct rvl_npu_op npu_B_CONV = {
-	.condition = { { "result and shortcut of int8 or uint8, or bits",
+	.condition = { { "result and shortcut of int8, uint8 or int16, or bits",
 			 binary_of_bytes } },
 	.build = rvl_build_binary_conv,
 };

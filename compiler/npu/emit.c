@@ -249,7 +249,7 @@ struct place {
 static struct place blocked_place(const struct rvl_operand *o, const struct rvl_box *b, int64_t tn)
 {
 	const struct rvl_view *v = &o->v;
-	uint64_t row = v->w * tn, blk = v->h * row, image = rvl_div_up(v->c, tn) * blk;
+	uint64_t row = v->w * tn, blk = v->h * row, image = (rvl_div_up(v->c, tn) << v->wide) * blk;
 
 	return (struct place){
 		.kind = RIVULET_XFER_BLOCK,
@@ -262,17 +262,17 @@ static struct place blocked_place(const struct rvl_operand *o, const struct rvl_
 static struct place plain_place(const struct rvl_operand *o, const struct rvl_box *b, int64_t tn)
 {
 	const struct rvl_view *v = &o->v;
-	int64_t c0 = b->b0 * tn;
+	int64_t c0 = b->b0 * tn, bytes = v->c << v->wide; /* of a pixel */
 	struct place p = {
-		.channels = rvl_min(v->c - c0, b->bn * tn),
+		.channels = rvl_min(bytes - c0, b->bn * tn),
 		.flip = o->flip,
-		.offset = o->s->offset + (uint64_t)b->n * v->c * v->h * v->w,
+		.offset = o->s->offset + (uint64_t)b->n * bytes * v->h * v->w,
 	};
 
 	if (v->inter) {
 		p.kind = RIVULET_XFER_INTERLEAVED;
-		p.ch_pitch = v->c;
-		p.row_pitch = v->w * v->c;
+		p.ch_pitch = bytes;
+		p.row_pitch = v->w * bytes;
 		p.offset += b->y * p.row_pitch + b->x * p.ch_pitch + c0;
 	} else {
 		p.kind = RIVULET_XFER_PLANAR;
@@ -281,6 +281,13 @@ static struct place plain_place(const struct rvl_operand *o, const struct rvl_bo
 		p.offset += c0 * p.ch_pitch + b->y * p.row_pitch + b->x;
 	}
 	return p;
+}
+
+struct rvl_box rvl_words_of(const struct rvl_operand *o, struct rvl_box box)
+{
+	box.b0 <<= o->v.wide;
+	box.bn <<= o->v.wide;
+	return box;
 }
 
 static struct place place_of(const struct rvl_stream *s, const struct rvl_operand *o,

@@ -600,15 +600,15 @@ static void drain_below(struct conv *c, const struct tile *t, const struct rvl_o
 }
 
 /* Operand B; blocks past its last channel get its last block, for the ALU reads whole ACC words. */
-static void load_second(struct conv *c, const struct rvl_box *box, int64_t addr, int64_t blocks)
+static void load_second(struct conv *c, struct rvl_box box, int64_t addr, int64_t blocks)
 {
-	struct rvl_box last = *box;
+	struct rvl_box last = box;
 
-	rvl_emit_load(c->e.s, &c->e.l->b, box, addr);
-	last.b0 = box->b0 + box->bn - 1;
+	rvl_emit_load(c->e.s, &c->e.l->b, &box, addr);
+	last.b0 = box.b0 + box.bn - 1;
 	last.bn = 1;
-	for (int64_t i = box->bn; i < blocks; i++)
-		rvl_emit_load(c->e.s, &c->e.l->b, &last, addr + i * box->h * box->w);
+	for (int64_t i = box.bn; i < blocks; i++)
+		rvl_emit_load(c->e.s, &c->e.l->b, &last, addr + i * box.h * box.w);
 }
 
 /*
@@ -642,10 +642,11 @@ static void finish_tile(struct conv *c, const struct tile *t, int64_t gi, int64_
 
 	box.bn = rvl_min(g->on * c->ratio, blocks - box.b0);
 	if (rvl_loads_b(l))
-		load_second(c, &box, b.addr, g->on * c->ratio);
+		load_second(c, rvl_words_of(&l->b, box), b.addr, g->on * c->ratio << l->b.v.wide);
 	drain(c, t, g, acc, prm, &b, &out);
 	drain_guard(c, t, g, acc, prm, &out);
 	drain_below(c, t, g, acc, prm, &out);
+	box = rvl_words_of(&l->out, box);
 	if (!l->to && !l->e.only)
 		rvl_emit_store(c->e.s, &l->out, &box, out.addr, out.row, out.blk);
 	if (l->has_bits && gi == c->groups - 1)

@@ -213,6 +213,13 @@ static struct rvl_spad in_ring(const struct rvl_ring *r, const struct rvl_box *s
 				  r->width, rvl_ring_pitch(r) };
 }
 
+static void load(struct plain *p, const struct rvl_operand *o, const struct rvl_box *box, int64_t addr)
+{
+	struct rvl_box words = rvl_words_of(o, *box);
+
+	rvl_emit_load(p->e.s, o, &words, addr);
+}
+
 /* Where the source of a tile is in INP: in the ring that another layer fills, or loaded. */
 static struct rvl_spad take_source(struct plain *p, const struct rvl_box *src)
 {
@@ -226,7 +233,7 @@ static struct rvl_spad take_source(struct plain *p, const struct rvl_box *src)
 	if (l->rep.rows) /* no pool: @src is the result's rectangle */
 		load_repeated(p, src, in.addr);
 	else
-		rvl_emit_load(p->e.s, &l->in, src, in.addr);
+		load(p, &l->in, src, in.addr);
 	return in;
 }
 
@@ -236,7 +243,7 @@ static void next(struct rvl_emission *e)
 	const struct rvl_layer *l = e->l;
 	const struct rvl_tiling *t = &l->t;
 	int64_t b = t->b_slots ? p->b + e->at % t->b_slots * t->out_words : 0;
-	struct rvl_box r = tile_at(p, e->at), src = source_box(l, &r);
+	struct rvl_box r = tile_at(p, e->at), src = source_box(l, &r), words;
 	struct rvl_spad in = take_source(p, &src), out = result_at(p, &r);
 
 	if (l->spread)
@@ -247,8 +254,9 @@ static void next(struct rvl_emission *e)
 		pass(p, &r, &src, &in, b, &out);
 	else
 		out = in;
+	words = rvl_words_of(&l->out, r);
 	if (!l->e.only && !l->to)
-		rvl_emit_store(e->s, &l->out, &r, out.addr, out.row, out.blk);
+		rvl_emit_store(e->s, &l->out, &words, out.addr, out.row, out.blk);
 	if (l->has_bits)
 		store_bits(p, &r);
 }

@@ -2,6 +2,7 @@
 /* The stages of the ALU (docs/isa.md 6), in the order in which it applies them. */
 #include "npu/epilogue.h"
 
+#include <math.h>
 #include <string.h>
 
 #define TABLE_WORDS (256 / RIVULET_WGT_WORD)
@@ -190,8 +191,7 @@ static void apply_second(struct rvl_stream *s, const struct rvl_layer *l,
 static void touch_second(struct rvl_insn_op *op, const struct rvl_layer *l,
 			 const struct rvl_alu_pass *p)
 {
-	(void)l;
-	rvl_touch_blocks(op, &p->b, p->rows, p->cols, p->out_blks, false);
+	rvl_touch_blocks(op, &p->b, p->rows, p->cols, p->out_blks << l->b.v.wide, false);
 }
 
 const struct rvl_stage rvl_stage_second = { .name = "second operand",
@@ -207,6 +207,8 @@ static void config_real(struct rvl_stream *s, const struct rvl_layer *l, int64_t
 						    .hi = l->e.out_hi,
 						    .zp = l->e.out_zp,
 						    .bz = l->e.bz,
+						    .b = l->has_b && l->b.v.wide,
+						    .d = l->out.v.wide,
 						    .prelu = l->e.prelu } };
 	struct rivulet_decoded sum = { .a_sum = { .lo = bits_of(l->e.sum_lo),
 						  .hi = bits_of(l->e.sum_hi) } };
@@ -240,11 +242,39 @@ const struct rvl_stage rvl_stage_real = { .name = "float",
 					  .apply = apply_real,
 					  .touch = touch_real };
 
+/* ---- int16 to 8 bits ---- */
+
+static void config_narrow(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
+{
+	struct rivulet_decoded type = { .a_type = { .lo = l->e.out_lo,
+						    .hi = l->e.out_hi,
+						    .zp = l->e.out_zp,
+						    .a = 1 } };
+	struct rivulet_decoded sum = { .a_sum = { .lo = bits_of(-INFINITY), .hi = bits_of(INFINITY) } };
+
+	(void)wgt;
+	rvl_emit_cfg(s, RIVULET_FORM_a_type, &type);
+	rvl_emit_cfg(s, RIVULET_FORM_a_sum, &sum);
+}
+
+/* Bias and factor of each channel are the layer's parameters at A_EXT. */
+static void apply_narrow(struct rvl_stream *s, const struct rvl_layer *l,
+			 const struct rvl_alu_pass *p, struct rivulet_insn_alu *alu)
+{
+	(void)l;
+	alu->real = 1;
+	alu->prm = p->table + p->block0 * s->board->tn * 8 / RIVULET_WGT_WORD;
+}
+
+const struct rvl_stage rvl_stage_narrow = { .name = "narrow",
+					    .config = config_narrow,
+					    .apply = apply_narrow };
+
 /* ---- bits ---- */
 
 static void config_bits(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
 {
-	struct rivulet_decoded type = { .a_type = { .a = 0 } };
+	struct rivulet_decoded type = { .a_type = { .a = !l->mode && l->in.v.wide } };
 
 	(void)wgt;
 	if (!l->e.real)
@@ -370,6 +400,11 @@ void rvl_epilogue_config(struct rvl_stream *s, const struct rvl_layer *l, int64_
 	}
 }
 
+static bool wide_a(const struct rvl_layer *l, const struct rvl_alu_pass *p)
+{
+	return !p->acc && l->in.v.wide;
+}
+
 /*
  * Where the ALU reads and writes. A pitch between blocks or rows of which there is one, and those
  * of a second operand that is not there, stay what they were, so that they are written less often.
@@ -383,15 +418,15 @@ static void config_places(struct rvl_stream *s, const struct rvl_layer *l,
 	struct rivulet_insn_a_dst dst = { .row = p->d.row, .blk = p->d.blk };
 	struct rivulet_decoded d;
 
-	if (p->blks == 1)
+	if (p->blks << wide_a(l, p) == 1)
 		src.a_blk = s->a_src.a_blk;
 	if (!l->has_b || p->rows == 1)
 		src.b_row = s->a_src.b_row;
-	if (!l->has_b || p->out_blks == 1)
+	if (!l->has_b || p->out_blks << l->b.v.wide == 1)
 		src.b_blk = s->a_src.b_blk;
 	if (p->rows == 1)
 		dst.row = s->a_dst.row;
-	if (p->out_blks == 1)
+	if (p->out_blks << l->out.v.wide == 1)
 		dst.blk = s->a_dst.blk;
 	s->a_src = src;
 	s->a_dst = dst;
@@ -422,9 +457,9 @@ void rvl_epilogue_run(struct rvl_stream *s, const struct rvl_layer *l,
 		rvl_touch_spad(op, RVL_AT_ACC, p->a, p->a_words, false);
 	else
 		rvl_touch_blocks(op, &(struct rvl_spad){ p->a, p->a_row, p->a_blk }, p->src.h,
-				 p->src.w, p->blks, false);
+				 p->src.w, p->blks << wide_a(l, p), false);
 	if (!l->e.only)
-		rvl_touch_blocks(op, &p->d, p->rows, p->cols, p->out_blks, true);
+		rvl_touch_blocks(op, &p->d, p->rows, p->cols, p->out_blks << l->out.v.wide, true);
 	if (l->e.ext_words)
 		rvl_touch_spad(op, RVL_AT_WGT, p->table + stage_words(l), l->e.ext_words, false);
 	for (uint32_t i = 0; i < l->e.stages; i++)

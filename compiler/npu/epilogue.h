@@ -37,7 +37,7 @@ struct rvl_stage {
 };
 
 extern const struct rvl_stage rvl_stage_requantise, rvl_stage_slopes, rvl_stage_table, rvl_stage_pool,
-	rvl_stage_second, rvl_stage_real, rvl_stage_bits;
+	rvl_stage_second, rvl_stage_real, rvl_stage_narrow, rvl_stage_bits;
 
 void rvl_epilogue_add(struct rvl_layer *l, const struct rvl_stage *stage);
 /**

@@ -18,6 +18,12 @@
 struct rvl_view {
 	int64_t n, c, h, w;
 	bool inter; /* the plain bytes have the channels innermost: a matrix [w, c] */
+	/*
+	 * Values of int16: the tn channels of a block are in two words of INP, of which each is a block
+	 * of the BLOCKED bytes. Boxes and blocks of layers count channels, rvl_words_of() makes words of
+	 * them.
+	 */
+	bool wide;
 };
 
 /*
@@ -240,6 +246,7 @@ struct rvl_epilogue {
 	int32_t pool_zp;
 	enum rivulet_bin bin; /* second operand */
 	float ra, rb, rc;
+	float narrow; /* int16 to 8 bits: the factor */
 	int32_t az, bz;
 	int32_t out_zp, out_lo, out_hi; /* A_OUT; with @real, A_TYPE */
 	bool real;	     /* scale, bias and second operand in float32: the bias of the product is one */
@@ -363,7 +370,7 @@ static inline const struct rvl_mode *rvl_mode_at(const struct rvl_layer *l, uint
 
 static inline bool rvl_view_equal(const struct rvl_view *a, const struct rvl_view *b)
 {
-	return a->n == b->n && a->c == b->c && a->h == b->h && a->w == b->w &&
+	return a->n == b->n && a->c == b->c && a->h == b->h && a->w == b->w && a->wide == b->wide &&
 	       (a->inter == b->inter || a->c == 1 || a->h * a->w == 1);
 }
 
@@ -440,6 +447,18 @@ struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node
 				      const char **why);
 /** Zero point, flip and view of a quantised tensor as operand. */
 bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o);
+/** The same, and of a tensor of int16, which few layers read or make. */
+bool rvl_wide_operand_of(const struct rvl_tensor *t, struct rvl_operand *o);
+/** One QRescale of int16 to 8 bits. */
+struct rvl_layer *rvl_build_narrow(struct rvl_graph *g, const struct rvl_node *n, bool values,
+				   const char **why);
+/** Whether a layer of rvl_build_narrow() reads and makes the operands of @n. */
+static inline bool rvl_is_narrow(const struct rvl_node *n)
+{
+	return n->op == RVL_OP_Q_RESCALE && rvl_is_quant16_tensor(n->in[0]);
+}
+/** Sets the parameters of such a layer on @b, in @g's arena; false without memory. */
+bool rvl_narrow_settle(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l);
 /** Reads a matmul over a flattened image as a convolution whose kernel is the image. */
 void rvl_matmul_over_image(struct rvl_layer *l, const struct rvl_view *image);
 
@@ -481,14 +500,14 @@ struct rvl_room {
 uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, const struct rvl_room *room,
 		  struct rvl_tiling *cut, uint32_t n);
 
-/** INP blocks of an image, and those that a convolution writes of it: whole words of ACC. */
+/** INP blocks of words of an image, and those that a convolution writes of it: whole words of ACC. */
 static inline int64_t rvl_blocks(const struct rivulet_board *b, const struct rvl_view *v)
 {
-	return rvl_div_up(v->c, b->tn);
+	return rvl_div_up(v->c, b->tn) << v->wide;
 }
 static inline int64_t rvl_blocks_made(const struct rivulet_board *b, const struct rvl_view *v)
 {
-	return rvl_div_up(v->c, b->tm) * (b->tm / b->tn);
+	return rvl_div_up(v->c, b->tm) * (b->tm / b->tn) << v->wide;
 }
 
 /**

@@ -50,7 +50,8 @@ bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const s
 {
 	const struct rvl_store *s = a->out.s;
 
-	return makes_ring(a) && !a->has_bits && !(b->mode && b->has_bits) && !b->in.pixels &&
+	return makes_ring(a) && !a->has_bits && !a->out.v.wide && !(b->mode && b->has_bits) &&
+	       !b->in.pixels &&
 	       reads_ring(a, b) && b->in.s == s && s->blocked && s->place == RIVULET_PLACE_ARENA &&
 	       !s->base && !s->has_parts && rvl_view_equal(&a->out.v, &b->in.v) &&
 	       readers(be, s) == 1 && !rvl_crosses_steps(be, s);

@@ -540,11 +540,11 @@ static bool choose_gather(struct rvl_backend *be, struct rvl_layer *l)
 static bool part_of_blocks(const struct rvl_view *whole, const struct rvl_view *part, uint64_t at,
 			   int64_t tn, uint64_t *out)
 {
-	uint64_t plane = whole->h * whole->w, image = whole->c * plane;
+	uint64_t plane = whole->h * whole->w << whole->wide, image = whole->c * plane;
 	int64_t c0 = at % image / plane;
 
-	if (part->h != whole->h || part->w != whole->w || at % plane ||
-	    (plane > 1 && (whole->inter || part->inter)))
+	if (part->h != whole->h || part->w != whole->w || part->wide != whole->wide || at % plane ||
+	    (whole->h * whole->w > 1 && (whole->inter || part->inter)))
 		return false;
 	if (part->c == whole->c ? c0 != 0 : whole->n != 1 || part->n != 1)
 		return false;
@@ -603,6 +603,11 @@ static void flatten(const struct rivulet_board *b, struct rvl_layer *l)
 	}
 }
 
+static bool in_planes(const struct rvl_operand *o)
+{
+	return o->v.wide && o->s->plain && !o->v.inter;
+}
+
 static int choose_forms(struct rvl_backend *be)
 {
 	for (uint32_t i = 0; i < be->n_layers; i++) {
@@ -620,6 +625,12 @@ static int choose_forms(struct rvl_backend *be)
 	}
 	prefer_plain(be);
 	agree_on_forms(be);
+	for (uint32_t i = 0; i < be->n_layers; i++)
+		if (in_planes(&be->layer[i]->in) || in_planes(&be->layer[i]->out) ||
+		    (be->layer[i]->has_b && in_planes(&be->layer[i]->b)))
+			return rvl_fail(be->err, -EOPNOTSUPP,
+					"node \"%s\": an image of int16 in NCHW, of which LOAD and STORE address no planes; --wide-binary no makes it bytes",
+					be->layer[i]->node->name);
 	for (uint32_t i = 0; i < be->n_layers; i++) {
 		struct rvl_layer *l = be->layer[i];
 
@@ -650,7 +661,7 @@ static void size_stores(struct rvl_backend *be)
 		bytes = rvl_tensor_span(s->root);
 		s->size = bytes < 0 ? 0 : bytes;
 		if (s->blocked)
-			s->size = s->view.n * rvl_div_up(s->view.c, be->board->tn) * be->board->tn *
+			s->size = s->view.n * rvl_blocks(be->board, &s->view) * be->board->tn *
 				  s->view.h * s->view.w;
 	}
 }

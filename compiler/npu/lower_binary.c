@@ -50,7 +50,7 @@ static void bits_operand(const struct rivulet_board *b, const struct rvl_tensor 
 	for (int64_t p = 2; p <= 4; p *= 2)
 		if (bytes * p == b->tn && w % p == 0)
 			pixels = p;
-	*o = (struct rvl_operand){ .v = { d[0], bytes * pixels, d[1], w / pixels, true },
+	*o = (struct rvl_operand){ .v = { d[0], bytes * pixels, d[1], w / pixels, true, false },
 				   .pixels = pixels };
 }
 
@@ -169,8 +169,8 @@ struct rvl_layer *rvl_build_binary_conv(struct rvl_graph *g, const struct rvl_no
 	struct rvl_layer *l = rvl_arena_alloc(g->arena, sizeof(*l));
 
 	*why = l ? "its input or output has no image form" : "not enough memory";
-	if (!l || (!is_bits(n->out[0]) && !rvl_operand_of(n->out[0], &l->out)) ||
-	    (input(n, SHORTCUT) && !rvl_operand_of(input(n, SHORTCUT), &l->b)))
+	if (!l || (!is_bits(n->out[0]) && !rvl_wide_operand_of(n->out[0], &l->out)) ||
+	    (input(n, SHORTCUT) && !rvl_wide_operand_of(input(n, SHORTCUT), &l->b)))
 		return NULL;
 	l->node = n;
 	l->mode = &rvl_mode_binary;
@@ -197,7 +197,7 @@ struct rvl_layer *rvl_build_binary_sign(struct rvl_graph *g, const struct rvl_no
 
 	(void)values;
 	*why = l ? "its input has no image form" : "not enough memory";
-	if (!l || !rvl_operand_of(n->in[0], &l->in))
+	if (!l || !rvl_wide_operand_of(n->in[0], &l->in))
 		return NULL;
 	l->node = n;
 	l->has_bits = true;
@@ -256,6 +256,8 @@ bool rvl_layer_settle(struct rvl_graph *g, const struct rivulet_board *b, struct
 		ok = settle_sign(g, b, l, l->node, l->in.v.c);
 	else if (rvl_is_slopes(l->node))
 		ok = rvl_slopes_settle(g, b, l, l->node);
+	else if (rvl_is_narrow(l->node))
+		ok = rvl_narrow_settle(g, b, l);
 	if (ok && l->node->op == RVL_OP_B_SIGN)
 		l->out = l->bits;
 	*why = ok ? NULL : "not enough memory for its parameters";

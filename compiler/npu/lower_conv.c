@@ -198,8 +198,8 @@ struct rvl_layer *rvl_build_matmul(struct rvl_graph *g, const struct rvl_node *n
 				      .k = b->dim[1],
 				      .m_stride = b->dim[1],
 				      .k_stride = 1 };
-	l->in.v = (struct rvl_view){ 1, w.k, 1, rvl_shape_count(a) / w.k, true };
-	l->out.v = (struct rvl_view){ 1, w.m, 1, l->in.v.w, true };
+	l->in.v = (struct rvl_view){ 1, w.k, 1, rvl_shape_count(a) / w.k, true, false };
+	l->out.v = (struct rvl_view){ 1, w.m, 1, l->in.v.w, true, false };
 	l->p.m = w.m;
 	l->p.oh = 1;
 	l->p.ow = l->in.v.w;
@@ -214,6 +214,6 @@ void rvl_matmul_over_image(struct rvl_layer *l, const struct rvl_view *image)
 	l->in.v = *image;
 	l->p.win.kh = image->h;
 	l->p.win.kw = image->w;
-	l->out.v = (struct rvl_view){ image->n, l->p.m, 1, 1, false };
+	l->out.v = (struct rvl_view){ image->n, l->p.m, 1, 1, false, false };
 	l->p.ow = 1;
 }

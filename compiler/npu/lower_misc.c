@@ -160,7 +160,7 @@ static bool spreads(const struct rvl_tensor *b, const struct rvl_tensor *y, stru
 	if (y->shape.rank != 4 || b->shape.rank > 4 || rvl_shape_count(&y->shape) == n)
 		return false;
 	c = y->shape.dim[1];
-	*v = (struct rvl_view){ 1, n, 1, 1, true };
+	*v = (struct rvl_view){ 1, n, 1, 1, true, false };
 	if (n == 1)
 		return true;
 	return n == c && b->shape.rank >= 3 && b->shape.dim[b->shape.rank - 3] == c &&
@@ -247,6 +247,8 @@ struct rvl_layer *rvl_build_lut(struct rvl_graph *g, const struct rvl_node *n, b
 
 	if (rvl_is_slopes(n))
 		return rvl_build_slopes(g, n, values, why);
+	if (rvl_is_narrow(n))
+		return rvl_build_narrow(g, n, values, why);
 	rvl_function_of(n, &f);
 	return rvl_build_function(g, &f, why);
 }
@@ -281,9 +283,9 @@ struct rvl_layer *rvl_build_transpose(struct rvl_graph *g, const struct rvl_node
 		return NULL;
 	v = &l->in.v;
 	if (n->attr.perm_rank == 4 && !memcmp(n->attr.perm, to_last, sizeof(to_last))) {
-		l->out.v = (struct rvl_view){ v->n, v->c, v->h, v->w, true };
+		l->out.v = (struct rvl_view){ v->n, v->c, v->h, v->w, true, false };
 	} else if (n->attr.perm_rank == 4 && !memcmp(n->attr.perm, to_first, sizeof(to_first))) {
-		l->out.v = (struct rvl_view){ v->n, v->w, v->c, v->h, false };
+		l->out.v = (struct rvl_view){ v->n, v->w, v->c, v->h, false, false };
 		l->in.v = l->out.v;
 		l->in.v.inter = true;
 	} else {

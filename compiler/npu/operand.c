@@ -12,18 +12,30 @@ static bool view_of(const struct rvl_tensor *t, struct rvl_view *v)
 		return false;
 	switch (t->shape.rank) {
 	case 4:
-		*v = (struct rvl_view){ d[0], d[1], d[2], d[3], d[2] * d[3] == 1 };
+		*v = (struct rvl_view){ d[0], d[1], d[2], d[3], d[2] * d[3] == 1, false };
 		return true;
 	case 3:
-		*v = (struct rvl_view){ 1, d[0], d[1], d[2], d[1] * d[2] == 1 };
+		*v = (struct rvl_view){ 1, d[0], d[1], d[2], d[1] * d[2] == 1, false };
 		return true;
 	case 2:
-		*v = (struct rvl_view){ 1, d[1], 1, d[0], true };
+		*v = (struct rvl_view){ 1, d[1], 1, d[0], true, false };
 		return true;
 	default:
-		*v = (struct rvl_view){ 1, count, 1, 1, true };
+		*v = (struct rvl_view){ 1, count, 1, 1, true, false };
 		return t->shape.rank < 2;
 	}
+}
+
+bool rvl_wide_operand_of(const struct rvl_tensor *t, struct rvl_operand *o)
+{
+	struct rvl_view v;
+
+	if (!rvl_is_quant16_tensor(t) || !view_of(t, &v))
+		return rvl_operand_of(t, o);
+	v.wide = true;
+	v.inter |= v.c == 1; /* LOAD and STORE address pixels of int16, no planes */
+	*o = (struct rvl_operand){ .v = v, .zp = t->quant.zp[0] };
+	return true;
 }
 
 bool rvl_operand_of(const struct rvl_tensor *t, struct rvl_operand *o)

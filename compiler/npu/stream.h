@@ -88,6 +88,9 @@ struct rvl_box {
 	int64_t n, b0, bn, y, h, x, w;
 };
 
+/** The box of @o's words: of int16 a block of channels is two blocks of words. */
+struct rvl_box rvl_words_of(const struct rvl_operand *o, struct rvl_box box);
+
 /* Words of INP at regular places: the first one, and words between rows and columns. */
 struct rvl_lattice {
 	int64_t addr, row, col;

@@ -253,19 +253,22 @@ static bool divides_bits(const struct rvl_layer *l, int64_t tw, int64_t cols)
 	return !l->has_bits || tw == cols || tw % l->bits.pixels == 0;
 }
 
-/* Cycles of the port, and of LOAD or STORE at its scratchpad, to move a rectangle of @blks blocks. */
+/* Cycles of the port, and of LOAD or STORE at its scratchpad, to move a rectangle of @blks blocks of channels. */
 static int64_t move_cycles(const struct rivulet_board *b, const struct rvl_operand *o, int64_t rows,
 			   int64_t cols, int64_t blks)
 {
-	int64_t ch = rvl_min(o->v.c, blks * b->tn), words = rows * cols * blks;
+	int64_t all = o->v.c << o->v.wide, ch, words;
 	bool whole = cols == o->v.w;
 	int64_t port;
 
+	blks <<= o->v.wide;
+	ch = rvl_min(all, blks * b->tn);
+	words = rows * cols * blks;
 	if (!o->s || o->s->blocked)
 		port = rivulet_port_cycles(b, whole ? blks : rows * blks,
 					   (whole ? rows : 1) * cols * b->tn, true);
 	else if (o->v.inter)
-		port = ch == o->v.c ? rivulet_port_cycles(b, rows, cols * ch, false) :
+		port = ch == all ? rivulet_port_cycles(b, rows, cols * ch, false) :
 				      rivulet_port_cycles(b, rows * cols, ch, false);
 	else
 		port = rivulet_port_cycles(b, ch * rows, cols, false);
@@ -473,7 +476,7 @@ static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 	t->wgt_words = t->og * slot_blocks(&u->nest, t);
 	t->prm_words = t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
 	t->acc_words = ch * cw * t->og;
-	t->out_words = t->th * t->tw * t->og * u->ratio;
+	t->out_words = t->th * t->tw * t->og * u->ratio << (l->out.v.wide || l->b.v.wide);
 	t->bit_words = bit_words(u->b, l, t->th, t->tw);
 }
 
@@ -868,8 +871,8 @@ static bool plain_fits(const struct budget *u, struct rvl_tiling *t)
 	if (h > MAX_COUNT || w > MAX_COUNT || t->og > MAX_OCB ||
 	    !divides_bits(l, t->tw, rvl_plain_view(l)->w))
 		return false;
-	t->in_words = h * w * t->og;
-	t->out_words = l->e.stages ? t->th * t->tw * t->og : 0;
+	t->in_words = h * w * t->og << l->in.v.wide;
+	t->out_words = l->e.stages ? t->th * t->tw * t->og << (l->out.v.wide || l->b.v.wide) : 0;
 	t->bit_words = bit_words(u->b, l, t->th, t->tw);
 	return t->in_slots * t->in_words + (t->out_slots + t->b_slots) * t->out_words +
 		       t->bit_slots * t->bit_words <= u->inp;

@@ -131,13 +131,37 @@ static int add_node(struct layouts *l, const struct rvl_node *n, uint32_t v, str
 	return rc || s->out == RVL_CUT_SOURCE ? rc : plain_costs(l, s->out, n->out[0]);
 }
 
+static bool on_cpu(const struct rvl_node *n)
+{
+	return n && n->place == RVL_PLACE_CPU;
+}
+
+/*
+ * An image of int16 that not only the NPU touches: its LOAD and STORE address it in NHWC alone. It is
+ * no view, input or output: those are on the CPU.
+ */
+static bool npu_needs_nhwc(const struct rvl_tensor *t)
+{
+	bool meets = on_cpu(t->producer);
+
+	if (t->type != RVL_TYPE_S16 || !matters(t))
+		return false;
+	for (uint32_t u = 0; u < t->n_users && !meets; u++)
+		meets = on_cpu(t->users[u]);
+	return meets;
+}
+
 static uint32_t made_at(const struct layouts *l, const struct rvl_tensor *t)
 {
+	if (t->producer && t->producer->place == RVL_PLACE_NPU && npu_needs_nhwc(t))
+		return RVL_CUT_SINK;
 	return t->producer ? l->side[t->producer->id].out : RVL_CUT_SOURCE;
 }
 
 static uint32_t used_at(const struct layouts *l, const struct rvl_node *n, uint32_t i)
 {
+	if (n->place == RVL_PLACE_NPU && n->in[i] && npu_needs_nhwc(n->in[i]))
+		return RVL_CUT_SINK;
 	return is_image(n, i) ? l->side[n->id].in : RVL_CUT_SOURCE;
 }
 
@@ -217,9 +241,9 @@ static bool wanted(const struct layouts *l, const struct rvl_tensor *t, bool nhw
 	return false;
 }
 
-/* The readers of @from in NHWC read @to, which is @from in that layout. *first: the first of them. */
+/* The readers of @from in one layout read @to, which is @from in that layout. *first: the first of them. */
 static int move_readers(struct layouts *l, struct rvl_tensor *from, struct rvl_tensor *to,
-			uint32_t *first)
+			bool nhwc, uint32_t *first)
 {
 	uint32_t n = l->n_nodes;
 	int rc = 0;
@@ -229,7 +253,7 @@ static int move_readers(struct layouts *l, struct rvl_tensor *from, struct rvl_t
 		uint32_t before = from->n_users;
 
 		for (uint32_t i = 0; i < user->n_in && !rc; i++)
-			if (user->in[i] == from && uses(l, user, i, true)) {
+			if (user->in[i] == from && uses(l, user, i, nhwc)) {
 				n = l->pos[user->id] < n ? l->pos[user->id] : n;
 				rc = rvl_node_set_in(l->g, user, i, to, l->err);
 			}
@@ -264,12 +288,40 @@ static uint32_t output_of(const struct rvl_node *n, const struct rvl_tensor *t)
 	return i;
 }
 
+static bool on_npu(const struct rvl_node *n)
+{
+	return n && n->place == RVL_PLACE_NPU;
+}
+
+/* The PLAIN readers of @t, which a layer of the NPU makes in NHWC, read a Reorder of it beside them. */
+static int plain_beside_readers(struct layouts *l, struct rvl_tensor *t, struct rvl_tensor *plain)
+{
+	uint32_t first;
+	int rc = move_readers(l, t, plain, false, &first);
+
+	t->layout = RIVULET_LAYOUT_NHWC;
+	return rc ? rc : insert_reorder(l, t, plain, first, false);
+}
+
+/* The readers in NHWC read a Reorder of the PLAIN @t, which is no part of a segment of the NPU. */
+static int nhwc_beside_readers(struct layouts *l, struct rvl_tensor *t, struct rvl_tensor *nhwc)
+{
+	uint32_t first;
+	int rc = move_readers(l, t, nhwc, true, &first);
+
+	if (rc)
+		return rc;
+	if (on_npu(l->g->nodes[first]))
+		return insert_reorder(l, t, nhwc, l->pos[t->producer->id], true);
+	return insert_reorder(l, t, nhwc, first, false);
+}
+
 /* Makes @t in the layouts that its readers want. */
 static int settle_tensor(struct layouts *l, struct rvl_tensor *t)
 {
 	bool made = nhwc_at(l, made_at(l, t)), plain = wanted(l, t, false);
 	struct rvl_node *producer = t->producer;
-	struct rvl_tensor *nhwc;
+	struct rvl_tensor *other;
 	uint32_t first;
 	int rc;
 
@@ -277,15 +329,19 @@ static int settle_tensor(struct layouts *l, struct rvl_tensor *t)
 		t->layout = RIVULET_LAYOUT_NHWC;
 	if ((made && !plain) || (!made && !wanted(l, t, true)))
 		return 0;
-	rc = rvl_tensor_like(l->g, t, &nhwc, l->err);
+	rc = rvl_tensor_like(l->g, t, &other, l->err);
 	if (rc)
 		return rc;
-	nhwc->layout = RIVULET_LAYOUT_NHWC;
-	rc = move_readers(l, t, nhwc, &first);
-	if (rc || !made)
-		return rc ? rc : insert_reorder(l, t, nhwc, first, false);
-	rvl_node_set_out(producer, output_of(producer, t), nhwc);
-	return insert_reorder(l, nhwc, t, l->pos[producer->id], true);
+	if (made && on_npu(producer) && npu_needs_nhwc(t))
+		return plain_beside_readers(l, t, other);
+	other->layout = RIVULET_LAYOUT_NHWC;
+	if (!made)
+		return nhwc_beside_readers(l, t, other);
+	rc = move_readers(l, t, other, true, &first);
+	if (rc)
+		return rc;
+	rvl_node_set_out(producer, output_of(producer, t), other);
+	return insert_reorder(l, other, t, l->pos[producer->id], true);
 }
 
 /* A Transpose whose operand and result have the same bytes is not executed where it can be a view. */

@@ -222,6 +222,7 @@ static int middle(struct rvl_backend *be)
 	int rc;
 
 	be->g->npu_average_pool = be->opt->average_within_1;
+	be->g->npu_no_wide = be->opt->no_layouts;
 	be->g->no_binary = be->opt->no_binary;
 	be->g->word = be->board ? be->board->tn : 0;
 	be->g->npu_bits = be->board && be->board->modes >> RIVULET_MODE_BINARY & 1;

@@ -37,6 +37,16 @@ static bool cpu_bits(const struct rivulet_explain *e)
 	return false;
 }
 
+/* All but what makes floats for the caller, and the order of the image that it reads. */
+static bool all_on_npu(const struct rivulet_explain *e)
+{
+	for (uint32_t i = 0; i < e->n_rows; i++)
+		if (!strcmp(e->rows[i].where, "cpu") && strcmp(e->rows[i].op, "Reorder") &&
+		    strcmp(e->rows[i].op, "DequantizeLinear"))
+			return false;
+	return true;
+}
+
 static struct rvl_tensor *random_input(struct qg *q, uint64_t seed, int64_t channels)
 {
 	bool small = seed >= SMALL_FROM;
@@ -193,14 +203,77 @@ static void pooled(struct qg *q, uint64_t seed)
 	ck_assert_msg(!q->rc, "%s", q->err.msg);
 }
 
+/* One QRescale of an image to bytes, as another reader of an image of int16 gets them. */
+static struct rvl_tensor *narrow(struct qg *q, struct rvl_tensor *x)
+{
+	enum rvl_type type = qg_range(q, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8;
+	struct rvl_tensor *y = qg_tensor(q, NULL, type, x->shape, 0.0301f, qg_zp(q, type));
+
+	qg_node(q, RVL_OP_Q_RESCALE, "narrow", 1, &x, y);
+	return y;
+}
+
+static struct rvl_tensor *floats_of(struct qg *q, struct rvl_tensor *x)
+{
+	const struct rvl_shape one = { 0, { 0 } };
+	int16_t zp = (int16_t)x->quant.zp[0];
+	struct rvl_tensor *y = qb_image(q, x->shape);
+	struct rvl_tensor *in[3] = { x, qb_const(q, RVL_TYPE_F32, one, x->quant.scale),
+				     qb_const(q, RVL_TYPE_S16, one, &zp) };
+
+	qg_node(q, RVL_OP_DEQUANTIZE, "floats", 3, in, y);
+	return y;
+}
+
+/*
+ * Residual layers of int16 from an image of bytes: signs that are the second result of a layer or not,
+ * two widths in one addition, another reader that gets bytes, and an image that the CPU reads.
+ */
+static void wide(struct qg *q, uint64_t seed)
+{
+	int64_t channels;
+	struct rvl_tensor *x, *bits;
+	struct qb_conv c;
+
+	qg_open(q, seed);
+	channels = qg_range(q, 0, 1) ? 64 * qg_range(q, 1, 3) : qg_range(q, 1, 200);
+	x = random_input(q, seed, channels);
+	c = plain_binary(channels, channels, 3);
+	c.shortcut = x;
+	c.bits = seed % 2;
+	c.type = RVL_TYPE_S16;
+	x = qb_conv(q, "layer", qb_sign(q, "sign", x), &c, &bits);
+	if (!c.bits)
+		bits = qb_sign(q, "second sign", x);
+	c.bits = false;
+	c.shortcut = x;
+	c.prelu = qg_range(q, 0, 1);
+	x = qb_conv(q, "second", bits, &c, NULL);
+	if (seed % 3 == 0)
+		x = floats_of(q, x);
+	if (seed % 3 == 1)
+		x = narrow(q, x);
+	if (seed % 3 == 2) {
+		c.m = qg_range(q, 1, 40);
+		c.shortcut = NULL;
+		c.type = RVL_TYPE_U8;
+		x = qb_conv(q, "last", qb_sign(q, "last sign", x), &c, NULL);
+	}
+	qg_output(q, x);
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+}
+
 static const struct {
 	void (*build)(struct qg *q, uint64_t seed);
 	uint32_t n;
-} kinds[] = { { single, 60 }, { residual, 20 }, { chain, 20 }, { after_bytes, 30 }, { pooled, 24 } };
+} kinds[] = { { single, 60 }, { residual, 20 }, { chain, 20 }, { after_bytes, 30 }, { pooled, 24 },
+	      { wide, 24 } };
 
 /* Pools of bits of images leave none for the CPU. */
 static bool is_taken(const struct rivulet_explain *e, int kind)
 {
+	if (kinds[kind].build == wide && !all_on_npu(e))
+		return false;
 	return is_binary(e, "layer") && (kinds[kind].build != pooled || !cpu_bits(e));
 }
 
@@ -232,6 +305,26 @@ START_TEST(layers_equal_the_interpreter)
 		rvl_graph_free(q.g);
 	}
 	ck_assert_uint_eq(taken, n);
+}
+END_TEST
+
+/* Words of INP and of ACC of other numbers of channels: arrays that are no board's, with bits. */
+START_TEST(other_arrays_equal_the_interpreter)
+{
+	static const char *const names[] = { "zu3eg-128", "zu3eg-256" };
+
+	load_board(&board, names[_i % 2]);
+	board.modes |= 1u << RIVULET_MODE_BINARY;
+	for (uint64_t seed = 0; seed < 6; seed++) {
+		struct rivulet_explain e;
+		struct qg q;
+
+		(_i < 2 ? residual : wide)(&q, seed + 300);
+		check(&q, &board, NULL, &e);
+		ck_assert(is_binary(&e, "layer"));
+		rivulet_explain_free(&e);
+		rvl_graph_free(q.g);
+	}
 }
 END_TEST
 
@@ -324,6 +417,7 @@ int main(void)
 	TCase *t = add_case(s, "binary", 3000, NULL, NULL);
 
 	tcase_add_loop_test(t, layers_equal_the_interpreter, 0, KINDS);
+	tcase_add_loop_test(t, other_arrays_equal_the_interpreter, 0, 4);
 	tcase_add_test(t, boards_keep_layers_in_int8);
 	tcase_add_loop_test(t, takes_quantisation_in, 0, 5);
 	return run_suite(s);

@@ -46,7 +46,7 @@ int rvl_percentile_parse(void *member, const char *value);
 	  RVL_MEMBER(type, m.correct) },                                                           \
 	{ "equalise", 0, NULL, "first scale the channels between convolutions to equal ranges",    \
 	  RVL_MEMBER(type, m.equalise) },                                                          \
-	{ "wide-binary", 0, NULL, "images between binary layers int16, on the CPU",                \
+	{ "wide-binary", 0, NULL, "images between binary layers int16",                            \
 	  RVL_MEMBER(type, m.wide) },                                                              \
 	{ "mixed", 0, "DB", "keep the layers float that hurt most, until outputs have this SNR",   \
 	  RVL_MEMBER(type, m.mixed) },                                                             \
