@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: MIT */
+#include "pass/binary.h"
 #include "pass/pass.h"
 #include "pass/passes.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+static bool is_read(const struct rvl_node *n, uint32_t out)
+{
+	const struct rvl_tensor *t = out < n->n_out ? n->out[out] : NULL;
+
+	return t && (t->n_users || t->is_output);
+}
 
 /* Whether the result has the same type, shape and bytes as the operand. */
 static bool is_copy(const struct rvl_node *n)
@@ -12,6 +20,8 @@ static bool is_copy(const struct rvl_node *n)
 
 	if (rvl_op_renames(n->op))
 		return x->type == y->type && rvl_shape_equal(&x->shape, &y->shape);
+	if (rvl_is_general(n, "Dropout"))
+		return !is_read(n, 1);	/* it trains nowhere: its descriptor refuses that */
 	if (n->op != RVL_OP_TRANSPOSE)
 		return false;
 	for (int i = 0; i < n->attr.perm_rank; i++)
@@ -45,8 +55,7 @@ static int drop_operands(struct rvl_graph *g, struct rvl_err *err)
 			rc = rvl_node_set_in(g, n, 1, NULL, err);
 		if (rc)
 			return rc;
-		if (n->op == RVL_OP_MAX_POOL && n->n_out > 1 && n->out[1] &&
-		    !n->out[1]->n_users && !n->out[1]->is_output) {
+		if (n->op == RVL_OP_MAX_POOL && n->n_out > 1 && n->out[1] && !is_read(n, 1)) {
 			n->out[1]->producer = NULL;
 			n->n_out = 1;
 		}

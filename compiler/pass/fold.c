@@ -1,43 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "graph/interp.h"
+#include "pass/pass.h"
 #include "pass/passes.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE 65536 /* bytes of a tensor that is not kept */
+#define LARGE RVL_LARGE_CONSTANT
 
 /* Dequantised weights are not folded, because fusion needs their scales. */
 static bool foldable(const struct rvl_node *n)
 {
 	return n->op != RVL_OP_DEQUANTIZE;
-}
-
-/* Whether a node or the model's caller reads the bytes of @data, which tensors of several shapes may have. */
-static bool is_read(const struct rvl_graph *g, const void *data)
-{
-	for (uint32_t i = 0; i < g->n_tensors; i++) {
-		const struct rvl_tensor *t = g->tensors[i];
-
-		if (t->data == data && (t->n_users || t->is_output))
-			return true;
-	}
-	return false;
-}
-
-/* A large constant is freed when the last node that reads it has been folded. */
-static void release(struct rvl_graph *g, struct rvl_tensor *t)
-{
-	size_t bytes = t && t->data ? (size_t)rvl_tensor_bytes(t) : 0;
-	const void *data = t ? t->data : NULL;
-
-	if (bytes < LARGE || is_read(g, data))
-		return;
-	rvl_arena_release(g->arena, data, bytes);
-	for (uint32_t i = 0; i < g->n_tensors; i++)
-		if (g->tensors[i]->data == data)
-			g->tensors[i]->data = NULL;
 }
 
 /* Returns 1 if the node is now constants. */
@@ -50,7 +25,7 @@ static int fold(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
 	memcpy(in, n->in, n_in * sizeof(in[0]));
 	rc = rvl_node_evaluate(g, n, err);
 	for (uint32_t i = 0; i < n_in && rc > 0; i++)
-		release(g, in[i]);
+		rvl_constant_release(g, in[i]);
 	return rc;
 }
 

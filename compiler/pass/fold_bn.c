@@ -1,20 +1,54 @@
 /* SPDX-License-Identifier: MIT */
+#include "pass/binary.h"
 #include "pass/pass.h"
 #include "pass/passes.h"
 
 #include <errno.h>
 #include <string.h>
 
+/*
+ * y = (x - mean) * factor + bias by channel, where factor = scale / sqrt(var + epsilon): a
+ * BatchNormalization, or an Add or Mul of a constant. An absent vector leaves its step out.
+ */
 struct bn {
 	int64_t channels;
+	int64_t step;		/* of the vectors; 0: one element for all channels */
 	const float *scale, *bias, *mean, *var;
 	float epsilon;
 };
 
+static bool all_finite(const float *v, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		if (!isfinite(v[i]))
+			return false;
+	return true;
+}
+
+static bool constant_params(const struct rvl_node *n, int64_t channels, struct bn *bn)
+{
+	int at = rvl_constant_operand(n);
+	const float *v;
+
+	*bn = (struct bn) { .channels = channels };
+	if (at < 0)
+		return false;
+	v = rvl_channel_constant(n->in[at], &n->out[0]->shape, &bn->step);
+	if (!all_finite(v, bn->step ? channels : 1))
+		return false;
+	if (n->op == RVL_OP_MUL)
+		bn->scale = v;
+	else
+		bn->bias = v;
+	return true;
+}
+
 static bool bn_params(const struct rvl_node *n, int64_t channels, struct bn *bn)
 {
+	if (n->op != RVL_OP_BATCH_NORM)
+		return constant_params(n, channels, bn);
 	*bn = (struct bn) {
-		.channels = channels, .epsilon = n->attr.epsilon,
+		.channels = channels, .step = 1, .epsilon = n->attr.epsilon,
 		.scale = rvl_const_vector(n->in[1], channels),
 		.bias = rvl_const_vector(n->in[2], channels),
 		.mean = rvl_const_vector(n->in[3], channels),
@@ -25,14 +59,37 @@ static bool bn_params(const struct rvl_node *n, int64_t channels, struct bn *bn)
 
 static float factor(const struct bn *bn, int64_t c)
 {
-	return bn->scale[c] / sqrtf(bn->var[c] + bn->epsilon);
+	float f = bn->scale ? bn->scale[c * bn->step] : 1;
+
+	return bn->var ? f / sqrtf(bn->var[c] + bn->epsilon) : f;
+}
+
+/* What @v of channel @c becomes. */
+static float applied(const struct bn *bn, int64_t c, float v)
+{
+	v = (v - (bn->mean ? bn->mean[c] : 0)) * factor(bn, c);
+	return v + (bn->bias ? bn->bias[c * bn->step] : 0);
+}
+
+/* A constant of one float for each channel, which has room for them. */
+static int channel_constant(struct rvl_graph *g, int64_t channels, struct rvl_tensor **t, float **v,
+			    struct rvl_err *err)
+{
+	const struct rvl_shape shape = { .rank = 1, .dim = { channels } };
+	float *zero = rvl_arena_array(g->arena, (size_t)channels, sizeof(*zero));
+	int rc = zero ? rvl_tensor_const(g, NULL, RVL_TYPE_F32, &shape, zero, t, err) :
+			rvl_fail(err, -ENOMEM, "no memory for a bias");
+
+	if (!rc)
+		*v = (float *)(uintptr_t)(*t)->data;
+	return rc;
 }
 
 /* Weights [channel][rest] for Conv and transposed Gemm, [rest][channel] for a plain Gemm. */
 static int scale_weights(struct rvl_graph *g, struct rvl_node *n, const struct bn *bn,
 			 struct rvl_err *err)
 {
-	const struct rvl_tensor *w = n->in[1];
+	struct rvl_tensor *w = n->in[1];
 	int64_t count = rvl_shape_count(&w->shape);
 	bool inner = n->op == RVL_OP_GEMM && !n->attr.trans_b;
 	int64_t rest = count / bn->channels;
@@ -45,28 +102,24 @@ static int scale_weights(struct rvl_graph *g, struct rvl_node *n, const struct b
 	v = (float *)(uintptr_t)copy->data;
 	for (int64_t i = 0; i < count; i++)
 		v[i] *= factor(bn, inner ? i % bn->channels : i / rest);
-	return rvl_node_set_in(g, n, 1, copy, err);
+	rc = rvl_node_set_in(g, n, 1, copy, err);
+	if (!rc)
+		rvl_constant_release(g, w);
+	return rc;
 }
 
-/* (b - mean) * factor + bias, one per channel. A Gemm's C may be a scalar or [1, N]. */
+/* One per channel. A Gemm's C may be a scalar or [1, N]. */
 static int new_bias(struct rvl_graph *g, struct rvl_node *n, const struct bn *bn,
 		    struct rvl_err *err)
 {
 	const struct rvl_tensor *b = n->n_in > 2 ? n->in[2] : NULL;
-	const struct rvl_shape shape = { .rank = 1, .dim = { bn->channels } };
-	float *v = rvl_arena_array(g->arena, (size_t)bn->channels, sizeof(*v));
 	bool one = b && rvl_shape_count(&b->shape) == 1;
 	struct rvl_tensor *t;
-	int rc;
+	float *v;
+	int rc = channel_constant(g, bn->channels, &t, &v, err);
 
-	if (!v)
-		return rvl_fail(err, -ENOMEM, "no memory for a bias");
-	for (int64_t c = 0; c < bn->channels; c++) {
-		float old = b ? ((const float *)b->data)[one ? 0 : c] : 0;
-
-		v[c] = (old - bn->mean[c]) * factor(bn, c) + bn->bias[c];
-	}
-	rc = rvl_tensor_const(g, NULL, RVL_TYPE_F32, &shape, v, &t, err);
+	for (int64_t c = 0; c < bn->channels && !rc; c++)
+		v[c] = applied(bn, c, b ? ((const float *)b->data)[one ? 0 : c] : 0);
 	return rc ? rc : rvl_node_set_in(g, n, 2, t, err);
 }
 
@@ -90,27 +143,70 @@ static int64_t foldable_channels(const struct rvl_node *n)
 	return channels;
 }
 
+/* Multiplies the weights of a Conv or Gemm and makes its bias, where both are constant. */
+static int fold_into_product(struct rvl_graph *g, struct rvl_node *n, const struct rvl_node *bn_node,
+			     struct rvl_err *err)
+{
+	int64_t channels = foldable_channels(n);
+	struct bn bn;
+	int rc = 0;
+
+	if (!channels || !bn_params(bn_node, channels, &bn))
+		return 0;
+	if (bn.scale)
+		rc = scale_weights(g, n, &bn, err);
+	if (!rc)
+		rc = new_bias(g, n, &bn, err);
+	return rc ? rc : 1;
+}
+
+/* Changes scale and bias of a BatchNormalization. */
+static int fold_into_bn(struct rvl_graph *g, struct rvl_node *n, const struct rvl_node *bn_node,
+			struct rvl_err *err)
+{
+	const struct rvl_shape *s = &n->out[0]->shape;
+	int64_t channels = s->rank > 1 ? s->dim[1] : 0;
+	struct rvl_tensor *scale, *bias;
+	struct bn first, bn;
+	float *f, *b;
+	int rc;
+
+	if (!channels || !rvl_is_unclamped(&n->attr) || !bn_params(n, channels, &first) ||
+	    !bn_params(bn_node, channels, &bn))
+		return 0;
+	rc = channel_constant(g, channels, &scale, &f, err);
+	if (!rc)
+		rc = channel_constant(g, channels, &bias, &b, err);
+	if (rc)
+		return rc;
+	for (int64_t c = 0; c < channels; c++) {
+		f[c] = first.scale[c] * factor(&bn, c);
+		b[c] = applied(&bn, c, first.bias[c]);
+	}
+	rc = rvl_node_set_in(g, n, 1, scale, err);
+	if (!rc)
+		rc = rvl_node_set_in(g, n, 2, bias, err);
+	return rc ? rc : 1;
+}
+
 static int fold_bn(struct rvl_graph *g, struct rvl_node *bn_node, struct rvl_err *err)
 {
-	struct rvl_node *n = bn_node->in[0]->producer;
-	struct bn bn;
-	int64_t channels;
+	int at = bn_node->op == RVL_OP_BATCH_NORM ? 1 : rvl_constant_operand(bn_node);
+	struct rvl_node *n = at < 0 ? NULL : bn_node->in[1 - at]->producer;
 	int rc;
 
 	if (!n || rvl_only_user(n->out[0]) != bn_node)
 		return 0;
-	channels = foldable_channels(n);
-	if (!channels || !bn_params(bn_node, channels, &bn))
-		return 0;
-	rc = scale_weights(g, n, &bn, err);
-	if (!rc)
-		rc = new_bias(g, n, &bn, err);
-	if (rc)
+	rc = n->op == RVL_OP_BATCH_NORM ? fold_into_bn(g, n, bn_node, err) :
+					  fold_into_product(g, n, bn_node, err);
+	if (rc <= 0)
 		return rc;
 	n->attr.f_lo = bn_node->attr.f_lo;
 	n->attr.f_hi = bn_node->attr.f_hi;
 	rvl_note_fused(g, n, bn_node);
-	return rvl_node_bypass(g, bn_node, err);
+	if (at == 0)
+		rc = rvl_node_set_in(g, bn_node, 0, n->out[0], err);
+	return rc < 0 ? rc : rvl_node_bypass(g, bn_node, err);
 }
 
 static bool takes_clamp(const struct rvl_node *n)
@@ -176,7 +272,8 @@ int rvl_pass_fold_bn(struct rvl_graph *g, struct rvl_err *err)
 
 	while (i < g->n_nodes) {
 		struct rvl_node *n = g->nodes[i];
-		int rc = n->op == RVL_OP_BATCH_NORM ? fold_bn(g, n, err) :
+		bool scales = n->op == RVL_OP_BATCH_NORM || n->op == RVL_OP_ADD || n->op == RVL_OP_MUL;
+		int rc = scales ? fold_bn(g, n, err) :
 			 n->op == RVL_OP_RELU || n->op == RVL_OP_CLIP ? fold_clamp(g, n, err) : 0;
 
 		if (rc < 0)

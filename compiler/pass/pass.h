@@ -27,6 +27,11 @@ bool rvl_const_f32(const struct rvl_tensor *t, float *out);
 /** A constant tensor of one element per channel, float, no infinities or NaN; NULL if it is none. */
 const float *rvl_const_vector(const struct rvl_tensor *t, int64_t n);
 
+#define RVL_LARGE_CONSTANT 65536	/* bytes of a constant that is not kept */
+
+/** Frees a large constant once no node reads it and it is no output. @t may be NULL. */
+void rvl_constant_release(struct rvl_graph *g, struct rvl_tensor *t);
+
 /**
  * Removes the one-input node @n: readers of its result read its input. If the result is a graph
  * output, the input's producer makes it under its name. Returns 1 if done, 0 if that is not

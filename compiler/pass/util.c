@@ -45,6 +45,31 @@ const float *rvl_const_vector(const struct rvl_tensor *t, int64_t n)
 	return v;
 }
 
+/* Whether a node or the model's caller reads the bytes of @data, which tensors of several shapes may have. */
+static bool bytes_are_read(const struct rvl_graph *g, const void *data)
+{
+	for (uint32_t i = 0; i < g->n_tensors; i++) {
+		const struct rvl_tensor *t = g->tensors[i];
+
+		if (t->data == data && (t->n_users || t->is_output))
+			return true;
+	}
+	return false;
+}
+
+void rvl_constant_release(struct rvl_graph *g, struct rvl_tensor *t)
+{
+	size_t bytes = t && t->data ? (size_t)rvl_tensor_bytes(t) : 0;
+	const void *data = t ? t->data : NULL;
+
+	if (bytes < RVL_LARGE_CONSTANT || bytes_are_read(g, data))
+		return;
+	rvl_arena_release(g->arena, data, bytes);
+	for (uint32_t i = 0; i < g->n_tensors; i++)
+		if (g->tensors[i]->data == data)
+			g->tensors[i]->data = NULL;
+}
+
 int rvl_node_bypass(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
 {
 	struct rvl_tensor *x = n->in[0], *y = n->out[0];

@@ -466,6 +466,29 @@ static const struct rewrite rest[] = {
 	  "const m f32 2 0.5 0.25; const v f32 2 15; out y; Gemm x w b -> c transB=1; "
 	  "BatchNormalization c g bb m v -> y epsilon=1f",
 	  "Gemm x f[0.5 1 -3 -4] f[2.25 -2.25] -> y with BatchNormalization_1" },
+	/* Factors and summands of constants, on either side. */
+	{ "in x f32 1,1,1,2; const w f32 2,1,1,1 4 -3; const b f32 2 1 3; const k f32 2,1,1 2 -1; "
+	  "const l f32 1,2,1,1 0.5 8; out y; Conv x w b -> c; Mul k c -> d; Add d l -> e; Relu e -> y",
+	  "Conv x f[8 3] f[2.5 5] -> y above 0 with Mul_1+Add_2+Relu_3" },
+	{ "in x f32 1,1,1,2; const w f32 2,1,1,1 4 -3; const k f32 1 2; out y; Conv x w -> c; "
+	  "Add c k -> y", "Conv x f[4 -3] f[2 2] -> y with Add_1" },
+	{ "in x f32 1,2; const w f32 2,2 1 2 3 4; const k f32 2 2 -4; out y; Gemm x w -> c; Mul c k -> y",
+	  "Gemm x f[2 -8 6 -16] f[0 0] -> y with Mul_1" },
+	{ "in x f32 1,2,1,1; const g f32 2 2 -4; const bb f32 2 1 0.5; const m f32 2 0.5 0.25; "
+	  "const v f32 2 15; const k f32 2,1,1 2 -1; const l f32 2,1,1 0.5 8; out y; "
+	  "BatchNormalization x g bb m v -> n epsilon=1f; Mul n k -> d; Add l d -> e; Relu e -> y",
+	  "BatchNormalization x f[4 4] f[2.5 7.5] f[0.5 0.25] f[15 15] -> y above 0 with Mul_1+Add_2+Relu_3" },
+	{ "in x f32 1,1,1,2; const w f32 2,1,1,1 4 -3; const k f32 2 2 -1; out y; Conv x w -> c; "
+	  "Mul c k -> y", "Conv x f[4 -3] -> c; Mul c f[2 -1] -> y" },
+	{ "in x f32 1,1,1,2; const w f32 2,1,1,1 4 -3; const k f32 2,1,1 2 -1; out y; Conv x w -> c; "
+	  "Relu c -> d; Mul d k -> y", "Conv x f[4 -3] -> c above 0 with Relu_1; Mul c f[2 -1] -> y" },
+	{ "in x f32 1,2,1,1; const g f32 2 1; const k f32 2,1,1 2 -1; out y; "
+	  "BatchNormalization x g g g g -> n epsilon=0f; Relu n -> d; Mul d k -> y",
+	  "BatchNormalization x f[1 1] f[1 1] f[1 1] f[1 1] -> n above 0 with Relu_1; Mul n f[2 -1] -> y" },
+	{ "in x f32 1,1,1,2; const w f32 2,1,1,1 4 -3; const k f32 2,1,1 2 -1; out c; out y; "
+	  "Conv x w -> c; Mul c k -> y", "Conv x f[4 -3] -> c; Mul c f[2 -1] -> y" },
+	/* A Dropout is a copy unless its mask is read. */
+	{ "in x f32 2; out y; Relu x -> a; Dropout a -> b; Relu b -> y", "Relu x -> a; Relu a -> y" },
 	/* Parameters that are computed at run time cannot be folded. */
 	{ "in x f32 1,2; in v f32 2; const w f32 2,2 1; const g f32 2 2; out y; Gemm x w -> c; "
 	  "BatchNormalization c v g g g -> y",
