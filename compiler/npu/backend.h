@@ -76,6 +76,12 @@ struct rvl_backend {
 	struct rvl_err *err;
 };
 
+/**
+ * Inserts copies for the CPU of values that layers of the NPU read, too, where that costs fewer cycles
+ * of the port. For the partitioned graph, once its layouts are known.
+ */
+int rvl_copy_for_cpu(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_err *err);
+
 /** Steps and layers of the partitioned graph, stores of all tensors, forms decided. */
 int rvl_lower(struct rvl_backend *be);
 

@@ -40,6 +40,7 @@ struct rvl_store {
 	bool blocked;  /* BLOCKED in @view, else PLAIN */
 	bool plain;    /* something needs it PLAIN */
 	bool viewed;   /* @view is set: all NPU layers so far agree on it */
+	bool made;     /* a layer writes it, not only a value of which it is a part */
 	bool used;     /* by any step */
 	uint32_t plan; /* memplan.c's index */
 	struct rvl_view view;

@@ -534,13 +534,15 @@ static bool choose_gather(struct rvl_backend *be, struct rvl_layer *l)
 }
 
 /*
- * Byte of a BLOCKED image at which a part of it begins, @at being that of the PLAIN image; false
- * where the part is no run of whole blocks.
+ * Byte of a BLOCKED image at which part @s of it begins, s->at being that of the PLAIN image; false
+ * where the part is no run of whole blocks. What is only read may end inside a block, because readers
+ * take the channels that their view has.
  */
-static bool part_of_blocks(const struct rvl_view *whole, const struct rvl_view *part, uint64_t at,
-			   int64_t tn, uint64_t *out)
+static bool part_of_blocks(const struct rvl_store *s, int64_t tn, uint64_t *out)
 {
+	const struct rvl_view *whole = &s->base->view, *part = &s->view;
 	uint64_t plane = whole->h * whole->w << whole->wide, image = whole->c * plane;
+	uint64_t at = s->at;
 	int64_t c0 = at % image / plane;
 
 	if (part->h != whole->h || part->w != whole->w || part->wide != whole->wide || at % plane ||
@@ -548,7 +550,7 @@ static bool part_of_blocks(const struct rvl_view *whole, const struct rvl_view *
 		return false;
 	if (part->c == whole->c ? c0 != 0 : whole->n != 1 || part->n != 1)
 		return false;
-	if (c0 % tn || (part->c % tn && c0 + part->c != whole->c))
+	if (c0 % tn || (s->made && part->c % tn && c0 + part->c != whole->c))
 		return false;
 	*out = at / image * (rvl_div_up(whole->c, tn) * tn * plane) + c0 * plane;
 	return true;
@@ -564,7 +566,7 @@ static void agree_on_forms(struct rvl_backend *be)
 		if (!s || !s->base)
 			continue;
 		if (s->plain || !s->viewed || !s->base->viewed ||
-		    !part_of_blocks(&s->base->view, &s->view, s->at, be->board->tn, &at))
+		    !part_of_blocks(s, be->board->tn, &at))
 			s->base->plain = true;
 	}
 	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
@@ -573,7 +575,7 @@ static void agree_on_forms(struct rvl_backend *be)
 		if (s && s->base)
 			s->plain = s->base->plain;
 		if (s && s->base && !s->plain)
-			part_of_blocks(&s->base->view, &s->view, s->at, be->board->tn, &s->at);
+			part_of_blocks(s, be->board->tn, &s->at);
 		if (s && (s->base || s->has_parts))
 			s->blocked = !s->plain;
 	}
@@ -616,10 +618,13 @@ static int choose_forms(struct rvl_backend *be)
 		over_image(be, l);
 		see(l->in.s, &l->in.v);
 		see(l->out.s, &l->out.v);
+		l->out.s->made = true;
 		if (l->has_b)
 			see(l->b.s, &l->b.v);
 		if (l->has_bits)
 			see(l->bits.s, &l->bits.v);
+		if (l->has_bits)
+			l->bits.s->made = true;
 		if (l->spread && l->b.v.c == 1)
 			l->b.s->plain = true;
 	}

@@ -108,6 +108,13 @@ static int assign_layouts(struct rvl_backend *be)
 	return rc ? rc : rvl_graph_verify(be->g, be->err);
 }
 
+static int copy_for_cpu(struct rvl_backend *be)
+{
+	int rc = rvl_copy_for_cpu(be->g, be->board, be->err);
+
+	return rc ? rc : rvl_graph_verify(be->g, be->err);
+}
+
 static int assign_pitches(struct rvl_backend *be)
 {
 	int rc = rvl_pass_pitches(be->g, be->err);
@@ -255,6 +262,8 @@ static int whole(struct rvl_backend *be, const void *onnx, size_t size,
 		rc = place(be);
 	if (!rc && !be->opt->no_layouts)
 		rc = assign_layouts(be);
+	if (!rc && be->views && be->board)
+		rc = copy_for_cpu(be);
 	if (!rc && be->views)
 		rc = assign_pitches(be);
 	if (!rc && !be->opt->no_chains)
