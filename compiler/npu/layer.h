@@ -485,6 +485,8 @@ bool rvl_backend_reads_nhwc(const struct rvl_node *n, void *board);
 
 /** Chooses l->t for the least estimated time; false when no cut fits the scratchpads and fields. */
 bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l);
+/** Whether any cut fits, which is found sooner; l->t is then a cut that fits. */
+bool rvl_fits(const struct rivulet_board *b, struct rvl_layer *l);
 
 /*
  * Words of the scratchpads that a layer may use, the most result rows of a tile, and the most

@@ -42,7 +42,7 @@ static const char *fits_in_mode(const struct rvl_graph *g, const struct rivulet_
 	if (l->mode && rvl_mode_at(l, g->sc_longest)->cycles(b, l->p.macs, g->sc_longest) >=
 			       (uint64_t)b->cycle_cap << 20)
 		return "it takes more cycles than this board allows a program";
-	if (rvl_tile(b, l))
+	if (rvl_fits(b, l))
 		return NULL;
 	return l->too_long ? "its command stream would be longer than the compiler allows a layer" :
 			     "no tile of it fits this board's scratchpads";
@@ -183,7 +183,7 @@ static void fuse_slopes(struct rvl_backend *be, const struct rvl_segment *s, str
 
 	if (!u || !l->mode || l->e.real || rvl_npu_joins(u) != RVL_JOINS_AS_SLOPES)
 		return;
-	if (!rvl_layer_take_slopes(be->g, be->board, l, u) || !rvl_tile(be->board, l)) {
+	if (!rvl_layer_take_slopes(be->g, be->board, l, u) || !rvl_fits(be->board, l)) {
 		*l = before;
 		return;
 	}
@@ -201,7 +201,7 @@ static void fuse_table(struct rvl_backend *be, struct rvl_layer *l, struct fusio
 	if ((!l->mode && !rvl_epilogue_has(l, &rvl_stage_slopes)) || l->e.real ||
 	    !rvl_function_find(f->y, l->node->segment, true, &t))
 		return;
-	if (!rvl_layer_take_table(l, &t, &why) || !rvl_tile(be->board, l)) {
+	if (!rvl_layer_take_table(l, &t, &why) || !rvl_fits(be->board, l)) {
 		*l = before;
 		return;
 	}
@@ -225,7 +225,7 @@ static void fuse_user(struct rvl_backend *be, const struct rvl_segment *s, struc
 		ok = fuse_bin(be, s, l, u, f);
 	else if (rvl_npu_joins(u) == RVL_JOINS_AS_POOL)
 		ok = fuse_pool(be, l, u);
-	if (!ok || !rvl_tile(be->board, l)) {
+	if (!ok || !rvl_fits(be->board, l)) {
 		*l = before;
 		f->b = NULL;
 		return;
@@ -246,7 +246,7 @@ static void fuse_bits(struct rvl_backend *be, const struct rvl_segment *s, struc
 
 		if (rvl_npu_joins(u) != RVL_JOINS_AS_BITS || position(be->g, s, u) < 0)
 			continue;
-		if (!rvl_layer_take_bits(be->g, be->board, l, u, only) || !rvl_tile(be->board, l)) {
+		if (!rvl_layer_take_bits(be->g, be->board, l, u, only) || !rvl_fits(be->board, l)) {
 			*l = before;
 			return;
 		}
@@ -334,7 +334,7 @@ static struct rvl_layer *function_layer(struct rvl_backend *be, struct rvl_node 
 	if (!rvl_function_find(x, n->segment, false, &t) || !rvl_function_has(&t, n))
 		return NULL;
 	l = rvl_build_function(be->g, &t, &why);
-	if (!l || !rvl_tile(be->board, l))
+	if (!l || !rvl_fits(be->board, l))
 		return NULL;
 	l->node = n;
 	for (uint32_t i = 0; i < t.n; i++)
@@ -453,7 +453,7 @@ static void over_image(struct rvl_backend *be, struct rvl_layer *l)
 	if (v->c % be->board->tn && v->h * v->w > 1)
 		return;
 	rvl_matmul_over_image(l, v);
-	if (!rvl_tile(be->board, l))
+	if (!rvl_fits(be->board, l))
 		*l = before;
 }
 
@@ -518,12 +518,14 @@ static void prefer_plain(struct rvl_backend *be)
 	}
 }
 
+/* With stochastic layers the cut is final; else rvl_choose_layers() chooses it. */
 static bool choose_gather(struct rvl_backend *be, struct rvl_layer *l)
 {
 	struct rvl_layer direct = *l;
-	bool fits = rvl_tile(be->board, &direct);
+	bool may = !l->in.s->blocked && rvl_can_gather(be, l);
+	bool fits = may || be->opt->stochastic ? rvl_tile(be->board, &direct) : rvl_fits(be->board, &direct);
 
-	if (!l->in.s->blocked && rvl_can_gather(be, l)) {
+	if (may) {
 		l->p.gather = true;
 		if (rvl_tile(be->board, l) && (!fits || l->t.cost < direct.t.cost)) {
 			return true;

@@ -446,13 +446,14 @@ struct search {
 	struct rvl_tiling *cut; /* the best few, in order; or NULL */
 	uint32_t cuts, most_cuts;
 	bool found;
+	bool any; /* the first cut found ends the search */
 	bool too_long;
 	uint64_t bound; /* no cut can be faster */
 };
 
 static bool good_enough(const struct search *s)
 {
-	return s->found && s->best.cost * 100 <= s->bound * LAYER_SEARCH_GOOD;
+	return s->found && (s->any || s->best.cost * 100 <= s->bound * LAYER_SEARCH_GOOD);
 }
 
 /* WGT words of a chunk's weights for one output block; those of a sparse tail may take more. */
@@ -579,7 +580,7 @@ static void try_heights(struct search *s, struct rvl_tiling *t, int64_t groups)
 	const struct budget *u = &s->u;
 
 	consider(s, t, groups);
-	if (u->rows) /* the heights of a cascade are those of both layers */
+	if (u->rows || (s->any && s->found)) /* the heights of a cascade are those of both layers */
 		return;
 	for (int64_t cuts = 2; cuts <= MAX_CUTS && t->th > 1; cuts *= 2) {
 		t->th = rvl_div_up(u->oh, cuts * rvl_div_up(u->oh, t->th));
@@ -600,6 +601,8 @@ static void try_keeps(struct search *s, struct rvl_tiling *t, int64_t groups, in
 			    t->prm_slots > MAX_SLOTS || !tallest(&s->u, t))
 				continue;
 			try_heights(s, t, groups);
+			if (s->any && s->found)
+				return;
 		}
 	}
 }
@@ -779,9 +782,9 @@ static void run_search(const struct rivulet_board *b, struct rvl_layer *l,
 }
 
 static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l,
-		      const struct rvl_room *room)
+		      const struct rvl_room *room, bool any)
 {
-	struct search s = { 0 };
+	struct search s = { .any = any };
 
 	run_search(b, l, room, &s);
 	l->t = s.best;
@@ -956,7 +959,14 @@ bool rvl_tile(const struct rivulet_board *b, struct rvl_layer *l)
 {
 	struct rvl_room all = whole_room(b);
 
-	return l->mode ? tile_conv(b, l, &all) : tile_plain(b, l, all.inp);
+	return l->mode ? tile_conv(b, l, &all, false) : tile_plain(b, l, all.inp);
+}
+
+bool rvl_fits(const struct rivulet_board *b, struct rvl_layer *l)
+{
+	struct rvl_room all = whole_room(b);
+
+	return l->mode ? tile_conv(b, l, &all, true) : tile_plain(b, l, all.inp);
 }
 
 bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
@@ -965,6 +975,6 @@ bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
 	if (rvl_takes_blocks(l))
 		return tile_by_blocks(b, l, room);
 	if (l->mode)
-		return tile_conv(b, l, room);
+		return tile_conv(b, l, room, false);
 	return l->from ? tile_plain_rows(b, l, room) : tile_plain(b, l, room->inp);
 }
