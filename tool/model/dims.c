@@ -56,9 +56,10 @@ int rvl_dims_symbol(void *member, const char *value)
 	char *name = name_of(value, &p);
 	int64_t n;
 
-	if (!whole(p, 0, &n, &p) || *p || (named && !name) || d->n_names == RVL_DIMS_MAX) {
+	if (!whole(p, 0, &n, &p) || *p || !n || (named && !name) || d->n_names == RVL_DIMS_MAX) {
 		free(name);
-		return rvl_tool_fail(RVL_EXIT_USAGE, "--symbol takes N or NAME=N, not \"%s\"", value);
+		return rvl_tool_fail(RVL_EXIT_USAGE, "--symbol takes N or NAME=N with N from 1, not \"%s\"",
+				     value);
 	}
 	if (name)
 		d->name[d->n_names++] = (struct rivulet_dimension) { name, n };

@@ -43,7 +43,7 @@ int rvl_model_freeze(void *member, const char *value);
 	  RVL_MEMBER(type, m.board) },                                                             \
 	{ "freeze", 0, "NAME=FILE", "make an input a constant (.npy or ONNX tensor); repeatable",  \
 	  RVL_CALL(type, m.frozen, rvl_model_freeze) },                                            \
-	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(type, m.batch), .most = INT32_MAX },         \
+	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(type, m.batch), .least = 1, .most = INT32_MAX },         \
 	RVL_DIMS_OPTIONS(type, m.dims),                                                            \
 	{ "no-views", 0, NULL, "copy the results of reshapes, slices, splits and joins",           \
 	  RVL_MEMBER(type, m.no_views) },                                                          \

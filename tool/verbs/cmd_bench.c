@@ -440,7 +440,7 @@ static const struct rvl_option options[] = {
 	{ "warmup", 0, "N", "runs before that (5)", RVL_MEMBER(struct bench, warmup), .most = MAX_RUNS },
 	{ "depth", 0, "N", "runs in flight for the throughput (4); 0: latency only", RVL_MEMBER(struct bench, depth),
 	  .most = MAX_DEPTH },
-	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct bench, batch), .most = INT32_MAX },
+	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct bench, batch), .least = 1, .most = INT32_MAX },
 	RVL_DIMS_OPTIONS(struct bench, dims),
 	RVL_MODE_OPTIONS(struct bench, mode),
 	{ "counters", 0, NULL, "what a performance monitor counts of the jobs, of a node only",

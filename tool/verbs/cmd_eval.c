@@ -234,7 +234,7 @@ static const struct rvl_option options[] = {
 	{ "first", 0, "N", "first example (0)", RVL_MEMBER(struct eval, first) },
 	{ "count", 'n', "N", "examples (all)", RVL_MEMBER(struct eval, count), .least = 1 },
 	{ "batch", 0, "N", "value of a symbolic first dimension (50)", RVL_MEMBER(struct eval, batch),
-	  .most = INT32_MAX },
+	  .least = 1, .most = INT32_MAX },
 	RVL_DIMS_OPTIONS(struct eval, dims),
 	{ "threads", 0, "N", "threads (one per processor)", RVL_MEMBER(struct eval, threads), .most = 64 },
 	{ "figures", 0, "PREFIX", "print `figure PREFIX.NAME VALUE UNIT` lines",

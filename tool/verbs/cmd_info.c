@@ -449,7 +449,7 @@ static const struct rvl_option options[] = {
 	{ "cpu", 0, NULL, "which instruction set the CPU operators use, and why",
 	  RVL_MEMBER(struct info_args, cpu) },
 	{ "batch", 0, "N", "of a model: value of a symbolic first dimension (1)",
-	  RVL_MEMBER(struct info_args, batch), .most = INT32_MAX },
+	  RVL_MEMBER(struct info_args, batch), .least = 1, .most = INT32_MAX },
 	RVL_DIMS_OPTIONS(struct info_args, dims),
 	{ 0 }
 };

@@ -583,7 +583,7 @@ static const struct rvl_option options[] = {
 	  RVL_MEMBER(struct rvl_planning, tolerance) },
 	RVL_KEEP_OPTIONS(struct rvl_planning, keep),
 	{ "batch", 0, "N", "value of a symbolic first dimension in the program (1)",
-	  RVL_MEMBER(struct rvl_planning, batch), .most = INT32_MAX },
+	  RVL_MEMBER(struct rvl_planning, batch), .least = 1, .most = INT32_MAX },
 	RVL_DIMS_OPTIONS(struct rvl_planning, dims),
 	{ "threads", 0, "N", "threads that measure (one per processor)",
 	  RVL_MEMBER(struct rvl_planning, threads), .most = 64 },

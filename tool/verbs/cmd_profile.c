@@ -342,7 +342,7 @@ static const struct rvl_option options[] = {
 	{ "seed", 0, "N", "of the random input (1)", RVL_MEMBER(struct profile, seed), .most = UINT32_MAX },
 	{ "threads", 0, "N", "workers for CPU steps (one per processor)",
 	  RVL_MEMBER(struct profile, threads), .most = 31 },
-	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct profile, batch), .most = INT32_MAX },
+	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct profile, batch), .least = 1, .most = INT32_MAX },
 	RVL_DIMS_OPTIONS(struct profile, dims),
 	RVL_MODE_OPTIONS(struct profile, mode),
 	{ 0 }

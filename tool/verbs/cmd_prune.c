@@ -108,7 +108,7 @@ static const struct rvl_option options[] = {
 	  RVL_CALL(struct prune_args, model.mode.quantise.path, rvl_list_add) },
 	{ "freeze", 0, "NAME=FILE", "make an input a constant (.npy or ONNX tensor); repeatable",
 	  RVL_CALL(struct prune_args, model.frozen, rvl_model_freeze) },
-	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct prune_args, model.batch), .most = INT32_MAX },
+	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct prune_args, model.batch), .least = 1, .most = INT32_MAX },
 	RVL_DIMS_OPTIONS(struct prune_args, model.dims),
 	{ 0 }
 };

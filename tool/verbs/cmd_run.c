@@ -359,7 +359,7 @@ static const struct rvl_option options[] = {
 	  RVL_MEMBER(struct rvl_run, figures) },
 	{ "require-npu", 0, NULL, "refuse a model with steps on the CPU",
 	  RVL_MEMBER(struct rvl_run, require_npu) },
-	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct rvl_run, batch), .most = INT32_MAX },
+	{ "batch", 0, "N", RVL_BATCH_HELP, RVL_MEMBER(struct rvl_run, batch), .least = 1, .most = INT32_MAX },
 	RVL_DIMS_OPTIONS(struct rvl_run, dims),
 	RVL_MODE_OPTIONS(struct rvl_run, mode),
 	{ 0 }
