@@ -23,6 +23,19 @@
 #define QUANTISED "X xs xz ys +yz"
 #define Q(op) "x = DequantizeLinear(X, xs, xz); y = " op "; Y = QuantizeLinear(y, ys, yz);"
 
+/* t: the products of Q, K and V, beside each other. A mask has one value for each position of each sample. */
+#define ATTENTION(bias) "q, k, v = Split<axis=-1, num_outputs=3>(t);" \
+	"f = Cast!<to=1>(mask); g = Sub!(f, 1.0); h = Mul!(g, 10000.0);" \
+	"before = Shape!<start=3, end=4>(past); fresh = Shape<start=1, end=2>(X);" \
+	"total = Add?(before, fresh); n = Shape<start=0, end=1>(X);" \
+	"sh = Concat<axis=0>(n, [1], [1], total); m = Reshape!(h, sh);" bias \
+	"ppk, ppv = Split!<axis=0, num_outputs=2>(past); pk = Squeeze!(ppk, [0]); pv = Squeeze!(ppv, [0]);" \
+	"Y, K, V = Attention<q_num_heads=@num_heads, kv_num_heads=@num_heads, scale=@scale," \
+	"is_causal=@unidirectional>(q, k, v, a, pk, pv);" \
+	"uk = Unsqueeze(K, [0]); uv = Unsqueeze(V, [0]); present = Concat<axis=0>(uk, uv);"
+#define COUNT_MASK "m = Cast!<to=6>(mask); c = ReduceSum!<keepdims=0>(m, [1]);" \
+	"i = ReduceSum<keepdims=0>(ids, [1]); j = Sub(i, i); z = Cast<to=6>(j); index = First?(c, z);"
+
 static const struct body {
 	const char *domain, *op;
 	const char *in, *out;		/* names; "-": not supported, "+": must be there */
@@ -61,19 +74,25 @@ static const struct body {
 	  "epsilon=1e-12", 17,
 	  "w = Gather(words, ids); n = Shape<start=1, end=2>(ids); first = Slice(pos, [0], n, [0]);"
 	  "placed = Gather!(pos, at); p = First?(placed, first); e = Add(w, p); s = Gather!(segs, seg);"
-	  "sum = Add?(e, s); Y = LayerNormalization<axis=-1, epsilon=@epsilon>(sum, g, b);"
-	  "m = Cast!<to=6>(mask); c = ReduceSum!<keepdims=0>(m, [1]); i = ReduceSum<keepdims=0>(ids, [1]);"
-	  "j = Sub(i, i); z = Cast<to=6>(j); index = First?(c, z);", NULL },
+	  "sum = Add?(e, s); Y = LayerNormalization<axis=-1, epsilon=@epsilon>(sum, g, b);" COUNT_MASK, NULL },
+	{ MS, "QEmbedLayerNormalization",
+	  "ids seg words pos segs g b mask ws ps ss gs bs wz pz sz gz bz", "Y index", "epsilon=1e-12", 17,
+	  "wq = Gather(words, ids); w = DequantizeLinear(wq, ws, wz); n = Shape<start=1, end=2>(ids);"
+	  "pq = Slice(pos, [0], n, [0]); p = DequantizeLinear(pq, ps, pz); e = Add(w, p);"
+	  "sq = Gather!(segs, seg); s = DequantizeLinear!(sq, ss, sz); sum = Add?(e, s);"
+	  "gf = DequantizeLinear(g, gs, gz); bf = DequantizeLinear(b, bs, bz);"
+	  "Y = LayerNormalization<axis=-1, epsilon=@epsilon>(sum, gf, bf);" COUNT_MASK, NULL },
 	{ MS, "MultiHeadAttention", "q k v - - bias pk pv", "Y PK PV", "", 24,
 	  "Y, PK, PV = Attention<q_num_heads=@num_heads, kv_num_heads=@num_heads, scale=@scale,"
 	  "is_causal=@unidirectional>(q, k, v, bias, pk, pv);", "mask_filter_value" },
-	{ MS, "Attention", "X w b mask - bias", "Y", "", 24,
-	  "p = MatMul(X, w); t = Add?(p, b); q, k, v = Split<axis=-1, num_outputs=3>(t);"
-	  "f = Cast!<to=1>(mask); g = Sub!(f, 1.0); h = Mul!(g, 10000.0);"
-	  "n = Shape<start=0, end=1>(X); s = Shape<start=1, end=2>(X);"
-	  "sh = Concat<axis=0>(n, [1], [1], s); m = Reshape!(h, sh); a = Add?(m, bias);"
-	  "Y = Attention<q_num_heads=@num_heads, kv_num_heads=@num_heads, scale=@scale,"
-	  "is_causal=@unidirectional>(q, k, v, a);", "do_rotary=0 past_present_share_buffer=0" },
+	{ MS, "Attention", "X w b mask past bias", "Y present", "", 24,
+	  "p = MatMul(X, w); t = Add?(p, b);" ATTENTION("a = Add?(m, bias);"), "do_rotary=0 past_present_share_buffer=0" },
+	{ MS, "QAttention", "X w b xs ws mask xz wz past", "Y present", "", 24,
+	  "i = MatMulInteger(X, w, xz, wz); fi = Cast<to=1>(i); s = Mul(xs, ws); p = Mul(fi, s);"
+	  "t = Add(p, b);" ATTENTION("a = Identity!(m);"), "do_rotary=0 past_present_share_buffer=0" },
+	{ MS, "RotaryEmbedding", "X at cos sin", "Y", "", 24,
+	  "Y = RotaryEmbedding<interleaved=@interleaved, num_heads=@num_heads,"
+	  "rotary_embedding_dim=@rotary_embedding_dim>(X, cos, sin, at);", "is_packed_batching=0" },
 	{ MS, "FusedGemm", "A B C", "Y", "", 13,
 	  "y = Gemm<alpha=@alpha, beta=@beta, transA=@transA, transB=@transB>(A, B, C);"
 	  "Y = @activation<alpha=@activation_alpha>(y);", NULL },
@@ -286,7 +305,8 @@ static void end_statement(struct writer *w, struct statement *s, struct out *att
 		last = i;
 	}
 	if (s->mark && there < s->n_in && (s->mark == '!' || !there)) {
-		set_absent(w, s->out[0]);
+		for (uint32_t i = 0; i < s->n_out; i++)
+			set_absent(w, s->out[i]);
 		return;
 	}
 	if (!strcmp(s->op, "First") || (s->mark && there < s->n_in)) {

@@ -177,6 +177,15 @@ def normalisations(root):
     tables = [floats(10, 8), floats(5, 8)]
     make(root, "embed_layer_norm", "EmbedLayerNormalization",
          [ids, segments, *tables, floats(2, 8), gamma, beta, mask], outputs=2)
+    bytes_ = lambda *dims: ints(0, 256, np.uint8, *dims)
+    scales = [array(v) for v in (0.02, 0.01, 0.03, 0.015, 0.012)]
+    zeros = [array(v, np.uint8) for v in (120, 130, 128, 7, 140)]
+    quantised_tables = [bytes_(10, 8), bytes_(5, 8), bytes_(2, 8), bytes_(8), bytes_(8)]
+    make(root, "q_embed_layer_norm", "QEmbedLayerNormalization",
+         [ids, segments, *quantised_tables, mask, *scales, *zeros], outputs=2)
+    make(root, "q_embed_layer_norm_plain", "QEmbedLayerNormalization",
+         [ids, None, *quantised_tables[:2], None, *quantised_tables[3:], None, *scales[:2], None, *scales[3:],
+          *zeros[:2], None, *zeros[3:]], outputs=2, epsilon=1e-5)
     make(root, "embed_layer_norm_plain", "EmbedLayerNormalization",
          [ids, None, *tables, None, gamma, beta], outputs=2)
     make(root, "embed_layer_norm_placed", "EmbedLayerNormalization",
@@ -191,6 +200,23 @@ def attention(root):
     make(root, "attention_causal", "Attention", [x, w, b], num_heads=2, unidirectional=1)
     make(root, "attention_masked", "Attention", [x, w, b, mask], num_heads=2)
     make(root, "attention_biased", "Attention", [x, w, b, mask, None, floats(2, 2, 4, 4)], num_heads=2, scale=0.3)
+    past, long_mask = floats(2, 2, 2, 3, 4), array([[1] * 7, [1] * 5 + [0] * 2], np.int32)
+    make(root, "attention_past", "Attention", [x, w, b, None, past], outputs=2, num_heads=2, unidirectional=1)
+    make(root, "attention_past_masked", "Attention", [x, w, b, long_mask, past], outputs=2, num_heads=2)
+    make(root, "attention_present", "Attention", [x, w, b], outputs=2, num_heads=2, unidirectional=1)
+    xq, scale, zero = ints(0, 256, np.uint8, 2, 4, 8), array(0.02), array(120, np.uint8)
+    # Weights up to 64, beyond which onnxruntime's sums saturate on processors without VNNI.
+    wq, columns = ints(-64, 65, np.int8, 8, 24), rng.random(24, dtype=np.float32) * 0.02 + 0.005
+    make(root, "q_attention", "QAttention", [xq, wq, b, scale, array(0.01), mask, zero, array(0, np.int8)],
+         fixed=(1,), num_heads=2)
+    make(root, "q_attention_columns", "QAttention", [xq, wq, b, scale, columns, None, zero, np.zeros(24, np.int8)],
+         fixed=(1, 4, 7), num_heads=2, unidirectional=1)
+    make(root, "q_attention_past", "QAttention", [xq, wq, b, scale, array(0.01), long_mask, zero, array(0, np.int8), past],
+         outputs=2, fixed=(1,), num_heads=2, unidirectional=1)
+    heads, places = floats(2, 3, 4, 8), ints(0, 9, np.int64, 2, 4)
+    for interleaved in (0, 1):
+        make(root, f"rotary_embedding_{interleaved}", "RotaryEmbedding", [heads, places, floats(9, 4), floats(9, 4)],
+             interleaved=interleaved)
     q, k, v = floats(2, 4, 8), floats(2, 6, 8), floats(2, 6, 12)
     make(root, "multi_head_attention", "MultiHeadAttention", [q, k, v], num_heads=2)
     make(root, "multi_head_attention_biased", "MultiHeadAttention",

@@ -214,6 +214,13 @@ static const struct model_case operators[] = {
 	  "node 'Frob_0' (Frob): operator Frob is not in docs/operators.md" },
 	{ X "Frob x -> a; Wobble a -> b; Twist b -> y", 0, NO,
 	  "node 'Frob_0' (Frob): operator Frob is not in docs/operators.md; and 2 more" },
+	/* Compositions. */
+	{ "in x u8 2,4,8; in past f32 2,2,2,3,4; const w s8 8,24 1; const b f32 24 0; const s f32 - 1; out y; out p; "
+	  "QAttention@com.microsoft x w b s s _ _ _ past -> y p num_heads=2", 0, 0, "float32 2x4x8" },
+	{ "in x f32 2,4,8; in past f32 2,2,2,3,4; const w f32 8,24 1; out p; out y; "
+	  "Attention@com.microsoft x w _ _ past -> y p num_heads=2", 0, 0, "float32 2x2x2x7x4" },
+	{ "in x s32 2,3; const w u8 10,8 1; const p u8 5,8 1; const g u8 8 1; const s f32 - 1; const z u8 - 0; out y; "
+	  "QEmbedLayerNormalization@com.microsoft x _ w p _ g g _ s s _ s s z z _ z z -> y", 0, 0, "float32 2x3x8" },
 	/* The number of operands, and which of them are required. */
 	{ X "Relu -> y", 0, BAD, "node 'Relu_0' (Relu) has 0 inputs, not 1 to 1" },
 	{ X "Relu x x -> y", 0, BAD, "node 'Relu_0' (Relu) has 2 inputs, not 1 to 1" },
