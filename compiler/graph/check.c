@@ -174,7 +174,7 @@ static int verify_node(const struct rvl_node *n, unsigned char *made, struct rvl
 	return 0;
 }
 
-/* A layer that sees its operands as bytes in order reads and makes none in NHWC. */
+/* A layer that sees its operands as bytes in order reads and makes none in NHWC; a Transpose can be a view. */
 static int verify_layer(const struct rvl_node *n, struct rvl_err *err)
 {
 	bool nhwc = false;
@@ -183,7 +183,7 @@ static int verify_layer(const struct rvl_node *n, struct rvl_err *err)
 		nhwc |= n->in[i] && n->in[i]->layout;
 	for (uint32_t i = 0; i < n->n_out; i++)
 		nhwc |= n->out[i] && n->out[i]->layout;
-	if (nhwc && !rvl_layer_of_images(n))
+	if (nhwc && !rvl_layer_of_images(n) && !(n->free && n->op == RVL_OP_TRANSPOSE))
 		return rvl_fail(err, -EINVAL, "node '%s' (%s), which the NPU executes, takes no NHWC",
 				n->name, n->op_type);
 	return 0;

@@ -370,7 +370,7 @@ static void bind_stores(struct rvl_backend *be, struct rvl_layer *l, const struc
 {
 	struct rvl_tensor *x = f->x ? f->x : n->in[l->swapped];
 	struct rvl_tensor *bits = f->bits ? f->bits : n->out[l->e.only ? 0 : n->n_out - 1];
-	struct rvl_tensor *y = l->e.only ? bits : f->y;
+	struct rvl_tensor *y = l->e.only ? bits : f->y, *b;
 
 	l->in.s = be->store[x->id];
 	l->out.s = be->store[y->id];
@@ -380,8 +380,9 @@ static void bind_stores(struct rvl_backend *be, struct rvl_layer *l, const struc
 		l->bits.s = be->store[bits->id];
 	if (!l->has_b)
 		return;
-	l->b.s = be->store[(f->b ? f->b : rvl_layer_second(l))->id];
-	in_layout(&l->b, l->b.s->root);
+	b = f->b ? f->b : rvl_layer_second(l);
+	l->b.s = be->store[b->id];
+	in_layout(&l->b, b);
 }
 
 static int lower_node(struct rvl_backend *be, const struct rvl_segment *s, struct rvl_node *n,

@@ -15,7 +15,8 @@
  * them faster from planes, and the layout of its result costs nothing.
  *
  * Of equally cheap assignments the one with the fewest NHWC images is taken. A Transpose between NCHW
- * and NHWC whose image is in NHWC becomes a view.
+ * and NHWC whose image is in NHWC becomes a view. On the NPU that is an image between the Transpose
+ * and layers: it is in NHWC for that reason alone, so that the choice for the CPU is made before.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -344,19 +345,52 @@ static int settle_tensor(struct layouts *l, struct rvl_tensor *t)
 	return insert_reorder(l, other, t, l->pos[producer->id], true);
 }
 
-/* A Transpose whose operand and result have the same bytes is not executed where it can be a view. */
-static void join_transposes(struct rvl_graph *g)
+/* Whether only images of the NPU's layers, which LOAD and STORE move in either layout, are behind @t. */
+static bool layers_read(const struct layouts *l, const struct rvl_tensor *t)
 {
-	for (uint32_t i = 0; i < g->n_nodes; i++) {
-		struct rvl_node *n = g->nodes[i];
+	for (uint32_t u = 0; u < t->n_users; u++) {
+		const struct rvl_node *n = t->users[u];
 
-		const struct rvl_tensor *image = takes_nhwc(n) ? n->out[0] : n->in[0];
-
-		if (!n->free && n->place == RVL_PLACE_CPU && (takes_nhwc(n) || gives_nhwc(n)) &&
-		    image->layout == RIVULET_LAYOUT_NHWC)
-			n->free = rvl_view_whole(g, n->out[0], n->in[0]);
+		for (uint32_t i = 0; i < n->n_in; i++)
+			if (n->in[i] == t && (!on_npu(n) || l->side[n->id].in != ANY || !is_image(n, i) ||
+					      n->stochastic))
+				return false;
 	}
-	rvl_views_settle(g);
+	return t->n_users > 0;
+}
+
+/*
+ * Whether the image of a Transpose that the NPU executes can lie in NHWC: a layer makes it for the
+ * Transpose alone, or layers alone read what the Transpose makes.
+ */
+static bool image_moves(const struct layouts *l, const struct rvl_node *n, const struct rvl_tensor *image)
+{
+	const struct rvl_node *p = image->producer;
+
+	if (!matters(image) || image->type == RVL_TYPE_S16 || image->id >= l->n_tensors ||
+	    stays_plain(l, image) || image->layout != RIVULET_LAYOUT_PLAIN)
+		return false;
+	if (takes_nhwc(n))
+		return layers_read(l, image);
+	return image->n_users == 1 && on_npu(p) && rvl_layer_of_images(p) && !p->stochastic;
+}
+
+/* A Transpose whose operand and result have the same bytes is not executed where it can be a view. */
+static void join_transposes(struct layouts *l)
+{
+	for (uint32_t i = 0; i < l->g->n_nodes; i++) {
+		struct rvl_node *n = l->g->nodes[i];
+		struct rvl_tensor *image = takes_nhwc(n) ? n->out[0] : n->in[0];
+
+		if (n->free || (!takes_nhwc(n) && !gives_nhwc(n)))
+			continue;
+		if (on_cpu(n) ? image->layout != RIVULET_LAYOUT_NHWC : !image_moves(l, n, image))
+			continue;
+		n->free = rvl_view_whole(l->g, n->out[0], n->in[0]);
+		if (n->free)
+			image->layout = RIVULET_LAYOUT_NHWC;
+	}
+	rvl_views_settle(l->g);
 }
 
 static int apply(struct layouts *l)
@@ -369,7 +403,7 @@ static int apply(struct layouts *l)
 	if (!rc)
 		rc = rvl_inserted_place(&l->insert, l->g, l->n_nodes, l->err);
 	if (!rc)
-		join_transposes(l->g);
+		join_transposes(l);
 	return rc;
 }
 

@@ -176,6 +176,11 @@ static const char *const one_layer[] = {
 	SLOPED "QuantizeLinear p ps pz -> out; out out;",
 	BEHIND "MaxPool q -> y kernel_shape=[2,2] strides=[2,2]; QuantizeLinear y ps pz -> out; out out;",
 	BEHIND "Sigmoid q -> y;" FINER,
+	/* images in NHWC, read and written as such */
+	IMAGE("1,9,8,3") WEIGHTS("40,3,3,3") "Transpose x -> t perm=[0,3,1,2]; Conv t wf -> y;" OUTPUT,
+	IMAGE("1,20,9,8") WEIGHTS("40,20,3,3") "Conv x wf -> c; Transpose c -> y perm=[0,2,3,1];" OUTPUT,
+	IMAGE("1,3,4,3") WEIGHTS("64,3,2,2") SLOPES("64") "QuantizeLinear p ps pz -> pq; DequantizeLinear pq ps pz -> q;"
+	"Transpose q -> y perm=[0,2,3,1]; QuantizeLinear y ps pz -> out; out out;",
 };
 
 START_TEST(one_layer_is_enough)
