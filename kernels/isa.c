@@ -32,6 +32,7 @@ static enum rvl_isa best(void)
 static enum rvl_isa chosen, first;
 static char problem[RVL_WHY_MAX];
 static bool forced;
+static enum rvl_tables tables;
 
 /* "; this processor has: ..." */
 static const char *names(char text[RVL_WHY_MAX])
@@ -64,8 +65,13 @@ static int find(const char *name, enum rvl_isa *isa, char *why)
 /* Runs before main(), so that no kernel waits for it. */
 static __attribute__((constructor)) void choose(void)
 {
-	const char *name = getenv("RIVULET_ISA");
+	const char *name = getenv("RIVULET_ISA"), *use = getenv("RIVULET_TABLES");
 	char why[RVL_WHY_MAX];
+
+	if (use && !strcmp(use, "off"))
+		tables = RVL_TABLES_OFF;
+	else if (use && *use)
+		snprintf(problem, sizeof(problem), "RIVULET_TABLES: %.30s is not \"off\"", use);
 
 	chosen = first = best();
 	if (!name || !*name)
@@ -102,6 +108,16 @@ bool rvl_cpu_set(uint32_t i, struct rvl_cpu_set *set)
 		.used = rvl_isa() == (enum rvl_isa)i, .forced = forced,
 	};
 	return true;
+}
+
+enum rvl_tables rvl_tables(void)
+{
+	return tables;
+}
+
+void rvl_tables_force(enum rvl_tables t)
+{
+	tables = t;
 }
 
 enum rvl_isa rvl_isa(void)

@@ -44,6 +44,22 @@ bool rvl_isa_available(enum rvl_isa isa);
 /** The instruction set in use. */
 enum rvl_isa rvl_isa(void);
 
+/* When products with weights of few bits look up sums in tables (int8/tables.h). */
+enum rvl_tables {
+	RVL_TABLES_MEASURED,	/* where that measured faster */
+	RVL_TABLES_OFF,
+	RVL_TABLES_ALWAYS,	/* wherever there are kernels, for tests and measurements */
+};
+
+/* The widest weights for which there are tables, and the fewest columns and inputs where they pay. */
+#define RVL_TABLES_BITS	   4
+#define RVL_TABLES_COLUMNS 32
+#define RVL_TABLES_INPUTS  64
+
+/** The choice: measured, unless RIVULET_TABLES=off forbids tables. */
+enum rvl_tables rvl_tables(void);
+void rvl_tables_force(enum rvl_tables t);
+
 /** Its quantised kernels, and those on float32. */
 const struct rvl_i8_kernels *rvl_i8_kernels(void);
 const struct rvl_f32_kernels *rvl_f32_kernels(void);

@@ -14,6 +14,10 @@ $(BUILD)/obj/kernels/op.o: $(BUILD)/gen/op_families.inc
 CPPFLAGS_kernels_op += -I$(BUILD)/gen
 # The time of the innermost loop depends on where it begins within a line of instructions.
 CFLAGS_kernels_int8_avx2 := -falign-loops=64
+# Sums of a segment are added to those of a tile by a loop over the columns.
+CFLAGS_kernels_int8_tables_sse41 := -O3
+CFLAGS_kernels_int8_tables_avx2 := -O3
+CFLAGS_kernels_int8_tables_avx512 := -O3
 # Loops of elementwise functions are written for the vectoriser.
 CFLAGS_kernels_float_math := -O3 -fno-trapping-math
 CFLAGS_kernels_float_bytes := -O3

@@ -142,7 +142,7 @@ TARGET static void dw(const struct rvl_i8_dw_call *c)
 }
 
 const struct rvl_i8_kernels KERNELS = {
-	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm,
+	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .tables = &rvl_i8_tables_avx2,
 	.dw = { { .nr = DW_NR, .kr = 4, .run = dw } },
 	.convert = &rvl_i8_convert_avx2, .requant = requant16,
 };

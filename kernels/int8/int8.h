@@ -24,17 +24,20 @@ struct rvl_i8_post {
 /*
  * One tile: up to @mr rows by up to @nr columns. Row i reads @kc bytes, a multiple of the set's @kr,
  * at a[t * mr + i] for each tap t, and no byte outside them. All pointers are valid, whatever @rows
- * is. If @widened, the rows are int16, and there is one tap; @wide implies @widened.
+ * is. If @widened, the rows are int16, or the tables of a set that has these, and there is one tap;
+ * @wide implies @widened.
  */
 struct rvl_i8_gemm_call {
 	const uint8_t *const *a;
 	int64_t taps, kc;
-	const void *w;		/* int8, or int16 if @wide, [tap][kc / kr][nr][kr] */
+	const void *w;		/* int8, or int16 if @wide, [tap][kc / kr][nr][kr]; bits: tables.h */
 	const int32_t *bias;	/* [nr], as all that follows corrected for the zero point */
 	const float *scale;	/* [nr] */
 	uint8_t *y;
 	int64_t y_stride;	/* bytes between rows */
 	int rows, cols;
+	int planes;		/* bits of the weights of a set with tables, of which */
+	bool is_signed;		/* ... the highest one is negative */
 	bool x_u8, widened, wide;
 	const struct rvl_i8_post *post;
 };
@@ -80,13 +83,33 @@ static inline int rvl_i8_dw_column(int64_t i)
 	return order[i];
 }
 
+/* What decides from how many bits on a multiplication takes less time than a table. */
+enum rvl_i8_rows {
+	RVL_I8_SEVERAL_ROWS,
+	RVL_I8_ONE_ROW,
+	RVL_I8_ONE_ROW_LARGE,	/* with more weights than the second-level cache holds as int8 */
+	RVL_I8_ROWS,
+};
+
+/* Tables of weights that measured faster than products of 16 bits (make bench-ibtf-cpu). */
+#define RVL_I8_TABLE_BITS \
+	{ [RVL_I8_SEVERAL_ROWS] = 1, [RVL_I8_ONE_ROW] = 3, [RVL_I8_ONE_ROW_LARGE] = 4 }
+
 struct rvl_i8_kernels {
 	int mr, nr, kr;
 	/* What the kernels add to a byte before they multiply: [0] to int8, [1] to uint8. */
 	int32_t offset[2];
 	void (*gemm)(const struct rvl_i8_gemm_call *c);
-	/* Writes @n bytes as int16; NULL where gemm() reads no rows of int16. */
-	void (*widen)(const uint8_t *p, int64_t n, bool u8, int16_t *dst);
+	/*
+	 * Writes @n bytes as int16, or as tables; NULL where gemm() reads bytes only. @widened: the bytes
+	 * that it writes for each.
+	 */
+	void (*widen)(const uint8_t *p, int64_t n, bool u8, void *dst);
+	int widened;
+	/* Those for weights of few bits, which gemm() looks up in tables; or NULL. */
+	const struct rvl_i8_kernels *tables;
+	/* The widest weights with which these are faster; 0: none. Dot products of bytes have no bits. */
+	int table_bits[RVL_I8_ROWS];
 	struct rvl_i8_dw dw[2];	/* the second one for few channels; run is NULL where there is none */
 	const struct rvl_i8_convert *convert;
 	/* dst[i] = requantised sum[i] for i < 16 */
@@ -107,6 +130,7 @@ static inline int rvl_i8_dw_channel(const struct rvl_i8_dw *dw, int i)
 
 extern const struct rvl_i8_kernels rvl_i8_scalar;
 #ifdef __x86_64__
+extern const struct rvl_i8_kernels rvl_i8_tables_sse41, rvl_i8_tables_avx2, rvl_i8_tables_avx512;
 extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni, rvl_i8_amx;
 
 /* Those of AVX512-VNNI that AMX uses, too. */
@@ -116,6 +140,7 @@ void rvl_vnni_requant16(const int32_t *sum, const float *scale, const struct rvl
 			uint8_t *dst);
 #endif
 #ifdef __aarch64__
+extern const struct rvl_i8_kernels rvl_i8_tables_neon;
 extern const struct rvl_i8_kernels rvl_i8_neon, rvl_i8_dotprod, rvl_i8_i8mm;
 #endif
 

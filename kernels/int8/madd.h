@@ -119,7 +119,7 @@ TARGET INLINE void byte_tile(const struct rvl_i8_gemm_call *c, const int rows, c
 			byte_tile(c, rows, 0); \
 	}
 
-TARGET static void widen_bytes(const uint8_t *p, int64_t n, bool u8, int16_t *dst)
+TARGET static void widen_bytes(const uint8_t *p, int64_t n, bool u8, void *dst)
 {
 	if (u8)
 		widen_all(p, n, dst, 1);

@@ -21,6 +21,7 @@ struct rvl_i8_post rvl_i8_post(int32_t lo, int32_t hi, int32_t zp, bool u8)
 #define SIDE 32	/* columns that are looked at side by side */
 #define WIDE_TILES 4	/* least tiles of rows that are copied as int16 */
 #define WIDE_WEIGHTS (512 << 10)	/* most bytes of weights that are packed as int16 */
+#define CACHED_WEIGHTS (512 << 10)	/* bytes that stay in the second-level cache */
 
 static int64_t planes_of_columns(const struct rvl_i8_source *s, int64_t first, int64_t past)
 {
@@ -62,16 +63,18 @@ static int8_t part(int32_t w, int64_t plane)
 	return (int8_t)rvl_clamp(w, -128, 127);
 }
 
-/* The position in a block of channel @c under kernel position @tap of plane @plane. */
+/* The input of a row that is channel @c under kernel position @tap of plane @plane. */
+static int64_t input(const struct rvl_i8_mat *m, int64_t plane, int64_t tap, int64_t c)
+{
+	return (plane * m->positions + tap) * (m->gathers ? m->channels : m->kc) + c;
+}
+
+/* The position in a block of that input for the first column. Taps are whole steps of the kernel. */
 static int64_t place(const struct rvl_i8_mat *m, int64_t plane, int64_t tap, int64_t c)
 {
-	int64_t t = plane * m->positions + tap, k = c;
+	int64_t k = input(m, plane, tap, c);
 
-	if (m->gathers) {
-		k += t * m->channels;
-		t = 0;
-	}
-	return t * m->kc * m->f->nr + k / m->f->kr * m->f->nr * m->f->kr + k % m->f->kr;
+	return k / m->f->kr * m->f->nr * m->f->kr + k % m->f->kr;
 }
 
 /* The zero point as the kernels see it. */
@@ -95,9 +98,24 @@ static void store(const struct rvl_i8_mat *m, int64_t at, int32_t v, int64_t pla
 		((int8_t *)m->w)[at] = part(v, plane);
 }
 
-/* @at: where the weights of a block begin, from the column of this weight on. */
-static void pack_weight(const struct rvl_i8_mat *m, int64_t at, int64_t tap, int64_t c, int32_t v)
+/* The bits of a weight of column @column, as tables.h has them. */
+static void pack_bits(const struct rvl_i8_mat *m, int64_t block, int64_t column, int64_t k, int32_t v)
 {
+	uint8_t *code = (uint8_t *)m->w + block * rvl_i8_block_bytes(m) + k / 8 * m->f->nr + column;
+
+	for (int bit = 0; bit < m->bits; bit++, code += m->taps * m->kc / 8 * m->f->nr)
+		*code |= (uint8_t)(((uint32_t)v >> bit & 1) << k % 8);
+}
+
+static void pack_weight(const struct rvl_i8_mat *m, int64_t block, int64_t column, int64_t tap,
+			int64_t c, int32_t v)
+{
+	int64_t at = block * m->taps * m->kc * m->f->nr + column * m->f->kr;
+
+	if (m->bits) {
+		pack_bits(m, block, column, input(m, 0, tap, c), v);
+		return;
+	}
 	for (int64_t plane = 0; plane < m->planes; plane++)
 		store(m, at + place(m, plane, tap, c), v, plane);
 }
@@ -109,7 +127,6 @@ static void pack_weight(const struct rvl_i8_mat *m, int64_t at, int64_t tap, int
 static void pack_block(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 		       const struct rvl_qparams *q, int64_t block, int64_t first, int64_t columns)
 {
-	int64_t w = block * m->taps * m->kc * m->f->nr;
 	int32_t *sum = m->bias + block * m->f->nr;
 
 	memset(sum, 0, (size_t)columns * sizeof(*sum));
@@ -118,7 +135,7 @@ static void pack_block(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 			for (int64_t j = 0; j < columns; j++) {
 				int32_t v = s->weight(s->ctx, first + j, t, c);
 
-				pack_weight(m, w + j * m->f->kr, t, c, v);
+				pack_weight(m, block, j, t, c, v);
 				sum[j] = rvl_wrap_add(sum[j], v);
 			}
 		}
@@ -140,9 +157,10 @@ static void pack_columns(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 				   m->n - b * nr < nr ? m->n - b * nr : nr);
 }
 
-static int allocate(struct rvl_kernel *k, struct rvl_i8_mat *m, int64_t weights, int64_t columns)
+/* @n times @size bytes of weights. */
+static int allocate(struct rvl_kernel *k, struct rvl_i8_mat *m, int64_t n, int64_t size, int64_t columns)
 {
-	m->w = rvl_kernel_mem(k, weights, (size_t)rvl_i8_weight_size(m));
+	m->w = rvl_kernel_mem(k, n, (size_t)size);
 	m->bias = rvl_kernel_mem(k, columns, sizeof(*m->bias));
 	m->scale = rvl_kernel_mem(k, columns, sizeof(*m->scale));
 	return m->w && m->bias && m->scale ? 0 : -ENOMEM;
@@ -157,16 +175,15 @@ static bool are_bounded(const float *scale, int64_t n)
 	return true;
 }
 
-static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_source *s,
-				  const struct rvl_qparams *q, bool wide)
+static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_kernels *f,
+				  const struct rvl_i8_source *s, const struct rvl_qparams *q, bool wide)
 {
 	struct rvl_i8_mat *m = rvl_kernel_mem(k, 1, sizeof(*m));
 
 	if (!m)
 		return NULL;
 	*m = (struct rvl_i8_mat) {
-		.f = rvl_i8_kernels(), .groups = s->groups, .n = s->n,
-		.planes = planes_of(s, wide), .wide = wide,
+		.f = f, .groups = s->groups, .n = s->n, .wide = wide,
 		.positions = s->taps, .channels = s->kc, .x_u8 = q->x_u8,
 		.post = rvl_i8_post(q->lo, q->hi, q->yz, q->y_u8),
 	};
@@ -190,15 +207,71 @@ static bool has_wide_weights(const struct rvl_i8_kernels *f, const struct rvl_i8
 	       s->groups * s->n * s->taps * s->kc * (int64_t)sizeof(int16_t) <= WIDE_WEIGHTS;
 }
 
+/* The bits that hold all weights, or more than @most. */
+static int bits_of(const struct rvl_i8_source *s, int most, bool *is_signed)
+{
+	int32_t least = 0, greatest = 0;
+	int bits = 1;
+
+	for (int64_t n = 0; n < s->groups * s->n; n++)
+		for (int64_t t = 0; t < s->taps; t++)
+			for (int64_t c = 0; c < s->kc; c++) {
+				int32_t v = s->weight(s->ctx, n, t, c);
+
+				least = v < least ? v : least;
+				greatest = v > greatest ? v : greatest;
+				*is_signed = least < 0;
+				while (-least > 1 << (bits - 1) || greatest >= 1 << (bits - *is_signed))
+					if (++bits > most)
+						return bits;
+			}
+	return bits;
+}
+
+static enum rvl_i8_rows rows_of(const struct rvl_i8_source *s)
+{
+	if (s->rows > 1)
+		return RVL_I8_SEVERAL_ROWS;
+	return s->groups * s->n * s->taps * s->kc > CACHED_WEIGHTS ? RVL_I8_ONE_ROW_LARGE : RVL_I8_ONE_ROW;
+}
+
+/*
+ * The kernels for weights of the source, and their bits if these look them up in tables: where that
+ * measured faster (make bench-ibtf-cpu), because the tables of a row serve enough columns.
+ */
+static const struct rvl_i8_kernels *kernels_for(const struct rvl_i8_source *s, int *bits,
+						bool *is_signed)
+{
+	const struct rvl_i8_kernels *f = rvl_i8_kernels();
+	bool always = rvl_tables() == RVL_TABLES_ALWAYS;
+	int most = always ? RVL_TABLES_BITS : f->table_bits[rows_of(s)];
+
+	*bits = 0;
+	if (!f->tables || !most || rvl_tables() == RVL_TABLES_OFF ||
+	    (!always && (s->n < RVL_TABLES_COLUMNS || s->taps * s->kc < RVL_TABLES_INPUTS)))
+		return f;
+	*bits = bits_of(s, most, is_signed);
+	if (*bits <= most)
+		return f->tables;
+	*bits = 0;
+	return f;
+}
+
 struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source *s,
 			       const struct rvl_qparams *q)
 {
-	struct rvl_i8_mat *m = new_mat(k, s, q, has_wide_weights(rvl_i8_kernels(), s));
+	bool is_signed = false;
+	int bits;
+	const struct rvl_i8_kernels *f = kernels_for(s, &bits, &is_signed);
+	struct rvl_i8_mat *m = new_mat(k, f, s, q, !bits && has_wide_weights(f, s));
 	int64_t columns;
 
 	if (!m)
 		return NULL;
-	m->widens = copies_rows(m->f, s);
+	m->bits = bits;
+	m->is_signed = is_signed;
+	m->planes = bits ? 1 : planes_of(s, m->wide);
+	m->widens = bits || copies_rows(m->f, s);
 	m->gathers = s->scattered || !s->kc || s->kc % m->f->kr;
 	m->taps = m->gathers ? 1 : m->planes * s->taps;
 	m->kc = m->gathers ? rvl_round_up(m->planes * s->taps * s->kc, m->f->kr) : s->kc;
@@ -206,7 +279,7 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 		m->kc = m->f->kr;
 	m->blocks = (s->n + m->f->nr - 1) / m->f->nr;
 	columns = m->groups * m->blocks * m->f->nr;
-	if (allocate(k, m, columns * m->taps * m->kc, columns))
+	if (allocate(k, m, m->groups * m->blocks, rvl_i8_block_bytes(m), columns))
 		return NULL;
 	pack_columns(m, s, q);
 	return m;
@@ -246,18 +319,20 @@ static void pack_channel(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 struct rvl_i8_mat *rvl_i8_pack_dw(struct rvl_kernel *k, const struct rvl_i8_source *s,
 				  const struct rvl_qparams *q, bool *fits)
 {
-	struct rvl_i8_mat *m = new_mat(k, s, q, rvl_i8_kernels()->widen);
+	const struct rvl_i8_kernels *f = rvl_i8_kernels();
+	struct rvl_i8_mat *m = new_mat(k, f, s, q, f->widen);
 	int64_t nr, columns;
 
 	*fits = true;
 	if (!m)
 		return NULL;
+	m->planes = planes_of(s, m->wide);
 	m->dw = choose_dw(m->f, s->n);
 	nr = m->dw->nr;
 	m->taps = rvl_round_up(m->planes * s->taps, m->dw->kr);
 	*fits = m->taps <= RVL_I8_DW_TAPS;
 	columns = rvl_round_up(s->n, nr);
-	if (!*fits || allocate(k, m, columns * m->taps, columns))
+	if (!*fits || allocate(k, m, columns * m->taps, m->wide ? 2 : 1, columns))
 		return NULL;
 	for (int64_t at = 0; at < columns; at++) {
 		int64_t channel = at / nr * nr + rvl_i8_dw_channel(m->dw, (int)(at % nr));

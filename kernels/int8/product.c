@@ -13,6 +13,7 @@
 #define WIDE_MEMORY (192 << 10)	/* and if they hold copies as int16 */
 #define AHEAD_MEMORY (512 << 10)	/* bytes of the tiles of all parts where these have several */
 #define MEMORY (4 << 20)	/* bytes of the tiles of all parts, unless one tile is larger */
+#define TABLE_MEMORY (640 << 10)	/* likewise where they are tables */
 #define CACHED_WEIGHTS (256 << 10)	/* bytes that stay in the second-level cache */
 
 /* How the rows and columns are divided, and the memory of each part. */
@@ -28,11 +29,6 @@ struct split {
 	int64_t items;
 	bool by_columns;
 };
-
-static int64_t weight_bytes(const struct rvl_i8_mat *m)
-{
-	return m->taps * m->kc * m->f->nr * rvl_i8_weight_size(m);	/* of a block of columns */
-}
 
 static int64_t pointer_bytes(const struct rvl_i8_mat *m, int64_t taps)
 {
@@ -53,7 +49,7 @@ static int64_t tiles_ahead(const struct rvl_i8_mat *m, const struct split *s, in
 	int64_t memory = rvl_least(tile_memory(m), AHEAD_MEMORY / parts);
 	int64_t most = rvl_least(s->by_columns ? s->tiles : rvl_ceil_div(s->tiles, parts), MAX_TILES);
 
-	if (m->blocks * weight_bytes(m) <= CACHED_WEIGHTS || s->tile_bytes > memory)
+	if (m->blocks * rvl_i8_block_bytes(m) <= CACHED_WEIGHTS || s->tile_bytes > memory)
 		return 1;
 	return rvl_least(memory / s->tile_bytes, most);
 }
@@ -74,7 +70,7 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows, int64_t m
 		s.narrow_bytes = rvl_round_up(m->gathers ? s.step * m->kc : pointer_bytes(m, m->taps), 64);
 		s.taps = 1;
 		s.kc = m->taps * m->kc;
-		s.row_bytes = s.kc * (int64_t)sizeof(int16_t);
+		s.row_bytes = s.kc * m->f->widened;
 	}
 	s.tile_bytes = pointer_bytes(m, s.taps) + rvl_round_up(s.step * s.row_bytes, 64);
 	s.by_columns = m->blocks > 1 && s.tiles < (s.row_bytes ? FEW_TILES : 2 * MAX_ITEMS);
@@ -83,7 +79,7 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows, int64_t m
 	parts = rvl_least(parts, most);
 	s.ahead = tiles_ahead(m, &s, parts);
 	s.part_bytes = s.ahead * s.tile_bytes + s.narrow_bytes;
-	s.items = rvl_least(parts, MEMORY / s.part_bytes);
+	s.items = rvl_least(parts, (m->bits ? TABLE_MEMORY : MEMORY) / s.part_bytes);
 	s.items = s.items < 1 ? 1 : s.items;
 	return s;
 }
@@ -128,7 +124,7 @@ static int rows_of(const struct run *r, int64_t tile)
 	return (int)rvl_least(r->s.step, r->j->rows - tile * r->s.step);
 }
 
-static void widen_tile(const struct rvl_i8_mat *m, const uint8_t *narrow, int rows, int16_t *dst)
+static void widen_tile(const struct rvl_i8_mat *m, const uint8_t *narrow, int rows, uint8_t *dst)
 {
 	const uint8_t *const *p = (const uint8_t *const *)(const void *)narrow;
 
@@ -137,7 +133,7 @@ static void widen_tile(const struct rvl_i8_mat *m, const uint8_t *narrow, int ro
 		return;
 	}
 	for (int i = 0; i < rows; i++)
-		for (int64_t t = 0; t < m->taps; t++, dst += m->kc)
+		for (int64_t t = 0; t < m->taps; t++, dst += m->kc * m->f->widened)
 			m->f->widen(p[t * m->f->mr + i], m->kc, m->x_u8, dst);
 }
 
@@ -160,7 +156,7 @@ static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *d
 	if (!m->gathers)
 		complete(m, (const uint8_t **)(void *)first, rows);
 	if (m->widens)
-		widen_tile(m, narrow, rows, (int16_t *)(void *)copies);
+		widen_tile(m, narrow, rows, copies);
 	if (r->s.row_bytes)
 		point_at_rows(r, copies, rows, (const uint8_t **)(void *)dst);
 }
@@ -173,11 +169,12 @@ static void compute(const struct run *r, int64_t group, int64_t block, int64_t t
 	int64_t nr = m->f->nr, at = group * m->blocks + block;
 	const struct rvl_i8_gemm_call c = {
 		.a = (const uint8_t *const *)(const void *)prepared, .taps = r->s.taps, .kc = r->s.kc,
-		.w = (const uint8_t *)m->w + at * weight_bytes(m), .bias = m->bias + at * nr,
+		.w = (const uint8_t *)m->w + at * rvl_i8_block_bytes(m), .bias = m->bias + at * nr,
 		.scale = m->scale + at * nr, .y_stride = j->y_stride,
 		.y = j->y + (j->first + tile * r->s.step) * j->y_stride + group * m->n + block * nr,
 		.rows = rows_of(r, tile), .cols = (int)rvl_least(nr, m->n - block * nr),
-		.x_u8 = m->x_u8, .widened = m->widens, .wide = m->wide, .post = &m->post,
+		.planes = m->bits, .is_signed = m->is_signed, .x_u8 = m->x_u8, .widened = m->widens,
+		.wide = m->wide, .post = &m->post,
 	};
 
 	m->f->gemm(&c);

@@ -32,7 +32,9 @@ struct rvl_i8_mat {
 	bool x_u8;
 	bool widens;		/* rows are copied as int16 */
 	bool wide;		/* the weights are int16 */
-	void *w;		/* int8 or int16 */
+	int bits;		/* of the weights where the set has tables, else 0 */
+	bool is_signed;		/* ... in two's complement */
+	void *w;		/* int8, int16, or bits */
 	int32_t *bias;
 	float *scale;
 	struct rvl_i8_post post;
@@ -77,10 +79,12 @@ struct rvl_i8_job {
 void rvl_i8_transpose(const uint8_t *x, int64_t x_pitch, int64_t rows, int64_t cols, uint8_t *y,
 		      int64_t y_pitch);
 
-/** Bytes of a packed weight. */
-static inline int64_t rvl_i8_weight_size(const struct rvl_i8_mat *m)
+/** Bytes of the packed weights of a block of columns. */
+static inline int64_t rvl_i8_block_bytes(const struct rvl_i8_mat *m)
 {
-	return m->wide ? (int64_t)sizeof(int16_t) : 1;
+	int64_t weights = m->taps * m->kc * m->f->nr;
+
+	return m->bits ? weights * m->bits / 8 : m->wide ? weights * (int64_t)sizeof(int16_t) : weights;
 }
 
 int64_t rvl_i8_scratch(const struct rvl_i8_mat *m, int64_t rows);

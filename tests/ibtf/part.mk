@@ -10,9 +10,11 @@ check-ibtf: $(BUILD)/tests/check_ibtf
 
 # Products by buckets on the CPU beside those of the int8 kernels.
 $(eval $(call program,tests/bench_lanes,tests/ibtf/bench_lanes.c tests/ibtf/cases.c,kernels uapi,-lm))
+$(eval $(call program,tests/bench_tables,tests/ibtf/bench_tables.c,kernels uapi,-lm))
 .PHONY: bench-ibtf-cpu
-bench-ibtf-cpu: $(BUILD)/tests/bench_lanes
-	@$<
+bench-ibtf-cpu: $(BUILD)/tests/bench_lanes $(BUILD)/tests/bench_tables
+	@$(BUILD)/tests/bench_lanes
+	@$(BUILD)/tests/bench_tables
 
 # The publication's tables, and totals of its networks, as CSV and SVG in $(BUILD)/ibtf.
 $(eval $(call program,tests/eval_ibtf,tests/ibtf/eval_ibtf.c tests/ibtf/cases.c,kernels uapi,-lm))

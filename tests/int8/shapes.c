@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "int8/shapes.h"
+#include "isa.h"
 
 #include <string.h>
 
@@ -73,6 +74,37 @@ static void extremes(struct product *p, int64_t n)
 	}
 }
 
+/* The least and the largest byte of a type. */
+static int32_t limited(int32_t v, enum rvl_type t)
+{
+	int32_t least = t == RVL_TYPE_U8 ? 0 : -128;
+
+	return v < least ? least : v > least + 255 ? least + 255 : v;
+}
+
+/*
+ * Weights of at most RVL_TABLES_BITS bits, for kernels with tables: less their zero point they lie in
+ * [@least, @least + 2^bits). In some products they are the largest ones, and so are the inputs.
+ */
+static void narrow(struct product *p, int64_t n, int32_t axis)
+{
+	int32_t bits = 1 + (int32_t)test_rnd(RVL_TABLES_BITS), least = test_rnd(3) ? -(1 << bits) / 2 : 0;
+	const struct rvl_kernel_arg *w = &p->d.in[1];
+	int64_t behind = 1;
+	bool largest = !test_rnd(4);
+
+	for (int32_t i = axis + 1; i < w->shape.rank; i++)
+		behind *= w->shape.dim[i];
+	for (size_t i = 0; i < p->w.size; i++) {
+		int64_t channel = w->quant.n > 1 ? (int64_t)i / behind % n : 0;
+		int32_t v = largest ? (1 << bits) - 1 : (int32_t)test_rnd(1u << bits);
+
+		p->w.p[i] = (uint8_t)limited(p->zp[1][channel] + least + v, w->type);
+	}
+	if (largest)
+		memset(p->x.p, p->d.in[0].type == RVL_TYPE_U8 ? 255 : 127, p->x.size);
+}
+
 /* Quantisation and memory of a product with @n output channels whose shapes are set. */
 static void complete(struct product *p, int64_t n, int32_t axis)
 {
@@ -98,6 +130,8 @@ static void complete(struct product *p, int64_t n, int32_t axis)
 		((int32_t *)(void *)p->b.p)[i] = (int32_t)test_rnd(20000) - 10000;
 	if (!test_rnd(12))
 		extremes(p, n);
+	if (d->in[1].shape.rank > 1 && !test_rnd(3))
+		narrow(p, n, axis);
 	d->in[1].data = p->w.p;
 	if (d->n_in < 3)
 		return;
@@ -285,6 +319,7 @@ const char *int8_compare(long i)
 
 	test_seed(i);
 	random_product(&p);
+	rvl_tables_force(test_rnd(4) ? RVL_TABLES_ALWAYS : RVL_TABLES_MEASURED);
 	run(&p, true, &p.ref);
 	differs = test_each_set(differs_now, &p);
 	drop_product(&p);
@@ -298,6 +333,7 @@ bool int8_compare_model(long i)
 
 	test_seed(i);
 	random_product(&p);
+	rvl_tables_force(RVL_TABLES_ALWAYS);
 	run(&p, true, &p.ref);
 	differs = differs_now(&p);
 	drop_product(&p);

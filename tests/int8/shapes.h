@@ -9,7 +9,10 @@
 
 #include "int8/int8.h"
 
-/** Compares shape number @i, which is its seed. The name of the first set that differs, or NULL. */
+/**
+ * Compares shape number @i, which is its seed. The name of the first set that differs, or NULL. Three
+ * in four shapes use tables wherever the weights have few bits.
+ */
 const char *int8_compare(long i);
 
 /** The same for the set in use alone. Whether it differs. */
@@ -21,6 +24,9 @@ bool int8_compare_model(long i);
  * AVX512-VNNI.
  */
 extern const struct rvl_i8_kernels int8_avxvnni_model, int8_amx_model;
+
+/* Tables for AVX-512BW with a model of its registers, which needs AVX2. */
+extern const struct rvl_i8_kernels int8_tables512_model;
 #endif
 
 #endif

@@ -45,6 +45,7 @@ static void compare_model(const char *base, const struct rvl_i8_kernels *model, 
 	for (long i = part; i < MODEL_SHAPES; i += SHAPE_PARTS)
 		if (int8_compare_model(i))
 			ck_abort_msg("shape %ld differs", i);
+	modelled = NULL;
 }
 #endif
 
@@ -62,6 +63,18 @@ START_TEST(amx_model_equals_the_reference)
 {
 #ifdef __x86_64__
 	compare_model("avx512vnni", &int8_amx_model, _i);
+#endif
+}
+END_TEST
+
+/* Proves the same for products by tables in registers of 512 bits. */
+START_TEST(tables512_model_equals_the_reference)
+{
+#ifdef __x86_64__
+	struct rvl_i8_kernels set = rvl_i8_avx2;
+
+	set.tables = &int8_tables512_model;
+	compare_model("avx2", &set, _i);
 #endif
 }
 END_TEST
@@ -176,6 +189,53 @@ START_TEST(scratch_is_limited)
 }
 END_TEST
 
+/* Memory of a product: packed weights of few bits take less. */
+static size_t packed_bytes(int64_t rows, int64_t inputs, int64_t columns, int8_t least)
+{
+	static const float scale = 0.01f;
+	static const int32_t zero;
+	static const struct rvl_kernel_quant q = { .n = 1, .scale = &scale, .zp = &zero };
+	struct rvl_kernel_desc d = { .op = RVL_OP_Q_MATMUL, .n_in = 2, .n_out = 1 };
+	int8_t *weights = calloc((size_t)inputs, (size_t)columns);
+	char why[RVL_WHY_MAX];
+	struct rvl_kernel *k;
+	size_t bytes;
+
+	ck_assert_ptr_nonnull(weights);
+	weights[inputs * columns - 1] = least;
+	rvl_attr_init(&d.attr);
+	test_matrix(&d.in[0], RVL_TYPE_U8, rows, inputs, false);
+	test_matrix(&d.in[1], RVL_TYPE_S8, inputs, columns, false);
+	test_matrix(&d.out[0], RVL_TYPE_U8, rows, columns, false);
+	d.in[0].quant = d.in[1].quant = d.out[0].quant = q;
+	d.in[1].data = weights;
+	ck_assert_msg(!rvl_kernel_new(&d, false, &k, why), "%s", why);
+	bytes = rvl_kernel_bytes(k);
+	rvl_kernel_free(k);
+	free(weights);
+	return bytes;
+}
+
+/* Proves that the choice of tables obeys bits, rows and columns, and that it can be switched off. */
+START_TEST(tables_are_used_where_they_are_faster)
+{
+#ifdef __x86_64__
+	const size_t weights = (size_t)1024 * 1024;
+
+	if (rvl_cpu_force("avx2", NULL))
+		return;
+	ck_assert_uint_lt(packed_bytes(64, 1024, 1024, -1), weights / 6);
+	ck_assert_uint_ge(packed_bytes(64, 1024, 1024, -2), weights);
+	ck_assert_uint_lt(packed_bytes(1, 1024, 1024, -8), weights * 5 / 8);
+	ck_assert_uint_ge(packed_bytes(1, 1024, 1024, -9), weights);
+	ck_assert_uint_ge(packed_bytes(1, 512, 512, -8), weights / 4);
+	ck_assert_uint_ge(packed_bytes(64, 1024, 16, -1), 1024 * 16);
+	rvl_tables_force(RVL_TABLES_OFF);
+	ck_assert_uint_ge(packed_bytes(64, 1024, 1024, -1), weights);
+#endif
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("int8");
@@ -185,7 +245,9 @@ int main(void)
 	tcase_add_loop_test(shapes, every_set_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_loop_test(shapes, avxvnni_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_loop_test(shapes, amx_model_equals_the_reference, 0, SHAPE_PARTS);
+	tcase_add_loop_test(shapes, tables512_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
+	tcase_add_test(sets, tables_are_used_where_they_are_faster);
 	tcase_add_test(sets, one_set_is_used);
 	tcase_add_test(sets, scratch_is_limited);
 	tcase_add_test(sets, an_absent_set_is_not_used);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Registers of 128 bits for narrow.h and madd.h. */
+#ifndef RVL_INT8_V128_H
+#define RVL_INT8_V128_H
+
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("sse4.1")))
+#define vec __m128i
+#define vecps __m128
+#define half __m128i
+#define HALF 4
+#define V_LOAD(p) _mm_loadu_si128((const __m128i *)(p))
+#define V_STORE(p, v) _mm_storeu_si128((__m128i *)(p), v)
+#define V_LOAD_BYTES(p) _mm_loadl_epi64((const __m128i *)(p))
+#define V_STORE_BYTES(p, v) _mm_storel_epi64((__m128i *)(p), v)
+#define V_CVTU _mm_cvtepu8_epi16
+#define V_CVTS _mm_cvtepi8_epi16
+#define V_MADD _mm_madd_epi16
+#define V_ADD32 _mm_add_epi32
+#define V_ADDS16 _mm_adds_epi16
+#define V_SET1_16 _mm_set1_epi16
+#define V_SET1_32 _mm_set1_epi32
+#define V_UNPACKLO16 _mm_unpacklo_epi16
+#define V_UNPACKHI16 _mm_unpackhi_epi16
+#define V_PACKS32 _mm_packs_epi32
+#define V_PACK_ROWS _mm_packs_epi16
+#define V_PACK_PIXEL(v) _mm_packs_epi16(v, v)
+#define V_FIRST(v) (v)
+#define V_SECOND(v) _mm_srli_si128(v, 8)
+#define V_MAX8 _mm_max_epi8
+#define V_MIN8 _mm_min_epi8
+#define V_XOR _mm_xor_si128
+#define V_SET1_8 _mm_set1_epi8
+#define V_SET1PS _mm_set1_ps
+#define V_LOADPS _mm_loadu_ps
+#define V_MINPS _mm_min_ps
+#define V_MULPS _mm_mul_ps
+#define V_CVTI _mm_cvtepi32_ps
+#define V_CVTPS _mm_cvtps_epi32
+
+#endif
