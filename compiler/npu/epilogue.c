@@ -391,9 +391,15 @@ static void use_ext(struct rvl_stream *s, const struct rvl_layer *l, const struc
 
 void rvl_epilogue_config(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
 {
+	struct rivulet_decoded bytes = { .a_type = { .a = 0 } };
+	bool wide = !l->mode && l->in.v.wide;
+
 	if (s->configured == l)
 		return;
 	s->configured = l;
+	if (s->wide_a && !wide) /* the ALU refuses a layer of bytes while A is int16 */
+		rvl_emit_cfg(s, RIVULET_FORM_a_type, &bytes);
+	s->wide_a = wide;
 	for (uint32_t i = 0; i < l->e.stages; i++) {
 		l->e.stage[i]->config(s, l, wgt);
 		wgt += l->e.stage[i]->wgt_words;

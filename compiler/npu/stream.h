@@ -54,6 +54,7 @@ struct rvl_stream {
 	struct rivulet_insn_a_src a_src;
 	struct rivulet_insn_a_dst a_dst;
 	const struct rvl_layer *configured; /* whose epilogue the ALU is configured for */
+	bool wide_a;		 /* it reads int16 */
 	uint32_t preloads;	 /* layers whose first weights were loaded before the last tiles of another */
 	uint64_t acc_turn;	 /* accumulator tiles so far */
 	bool replicates;	 /* the last LOAD of INP wrote each pixel more than once */

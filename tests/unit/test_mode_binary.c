@@ -251,8 +251,11 @@ static void wide(struct qg *q, uint64_t seed)
 	x = qb_conv(q, "second", bits, &c, NULL);
 	if (seed % 3 == 0)
 		x = floats_of(q, x);
-	if (seed % 3 == 1)
-		x = narrow(q, x);
+	if (seed % 3 == 1) {
+		struct qg_conv after = plain_conv(20, 1);
+
+		x = qg_conv(q, "after", narrow(q, x), &after);
+	}
 	if (seed % 3 == 2) {
 		c.m = qg_range(q, 1, 40);
 		c.shortcut = NULL;
