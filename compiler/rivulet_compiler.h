@@ -55,6 +55,18 @@ enum rivulet_correct {
 	RIVULET_CORRECT_NO
 };
 
+/** enum rivulet_wide - whether images that binary layers make and add are int16, not 8 bits */
+enum rivulet_wide {
+	/*
+	 * Where the outputs on the examples gain RIVULET_WIDE_DB of SNR or more by int16: then at least half
+	 * of their error is the rounding of these images to 8 bits.
+	 */
+	RIVULET_WIDE_AUTO,
+	RIVULET_WIDE_YES,
+	RIVULET_WIDE_NO
+};
+#define RIVULET_WIDE_DB 3.0
+
 /** struct rivulet_examples - values of one input, example behind example */
 struct rivulet_examples {
 	const char *input; /* NULL: the model's only input */
@@ -77,7 +89,7 @@ struct rivulet_quantise {
 	uint32_t n_keep_float;
 	enum rivulet_correct correct;
 	bool equalise; /* channels between convolutions get weights of equal ranges on both sides */
-	bool wide; /* images of binary layers int16, not 8 bits */
+	enum rivulet_wide wide;
 	/*
 	 * In dB, 0: off. Where the SNR of an output is below it on the first examples, the products that
 	 * harm most stay float until it is not.
@@ -263,6 +275,7 @@ struct rivulet_explain {
 	uint32_t cascades;     /* values that stay in the NPU between two layers */
 	int64_t cascade_bytes; /* fewer bytes moved for it than without */
 	uint32_t prefetches;   /* layers whose first weights load before the end of the layer before */
+	const char *binary; /* of how many bits the images of binary layers are, and why; "" or NULL: nothing chosen */
 	void *priv; /* owns what the rows point to */
 };
 

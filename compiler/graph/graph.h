@@ -185,6 +185,7 @@ struct rvl_graph {
 	bool npu_no_wide; /* layouts are not chosen, so that the NPU takes no images of int16 */
 	uint32_t word;			/* channels of a word of the target's NPU; 0: it has none */
 	bool reconstruct;		/* float consumers evict no operator from the NPU: reconstruct.c */
+	const char *binary_note; /* of how many bits the images of binary layers are, and why; or NULL */
 	bool no_binary;			/* rvl_pass_binary() changes nothing */
 	bool calibrated;		/* images that binary layers make were quantised by examples */
 	/*

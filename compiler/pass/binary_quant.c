@@ -102,7 +102,11 @@ static int quantise_layer(struct rvl_graph *g, struct rvl_node *n, struct rvl_er
 	struct rvl_node *q;
 	int rc;
 
-	if (n->out[0]->type != RVL_TYPE_F32 || (shortcut && !bytes_of(g, shortcut, &x)))
+	if (shortcut && !bytes_of(g, shortcut, &x))
+		return 0;
+	if (n->out[0]->type == RVL_TYPE_S16 && shortcut) /* quant/wide.c has made it */
+		return take_bytes(g, n, RVL_B_SHORTCUT, &x, err);
+	if (n->out[0]->type != RVL_TYPE_F32)
 		return 0;
 	q = quantiser_of(g, n, &y);
 	if (!q)

@@ -482,6 +482,7 @@ int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct 
 	e->arena_bytes = be->arena_size;
 	fill_moves(be, e);
 	e->prefetches = be->prefetches;
+	e->binary = copy_text(e, be->g->binary_note);
 	e->cascades = be->cascades;
 	e->cascade_bytes = be->cascade_bytes;
 	if (be->opt->drawing)

@@ -25,6 +25,7 @@
 #define PERCENTILE 99.99
 #define MEASURED_RUNS 4 /* by which methods are compared */
 #define NARROW_RUNS 32 /* by which widths of weights are compared, and methods then, too */
+#define WIDE_RUNS 16 /* by which the widths of images of binary layers are compared */
 #define MAX_CHANNELS 65536 /* whose means are taken */
 #define WEIGHED_RUNS 1 /* runs by which the loss of a single layer is measured */
 
@@ -40,6 +41,7 @@ struct calibration {
 	enum rivulet_range method; /* by which ranges are found */
 	bool *keep_float; /* by index in g->nodes */
 	bool corrected; /* biases take up the mean error of weights */
+	bool wide; /* images of binary layers are int16 */
 	uint32_t n_tensors;
 	struct rvl_err *err;
 };
@@ -122,7 +124,7 @@ static int copy_quantised(struct calibration *c, struct rvl_graph **copy)
 
 	if (!rc)
 		rc = rvl_insert(*copy, &c->chosen, c->params, c->corrected ? c->seen : NULL, c->err);
-	if (!rc && c->q->wide)
+	if (!rc && c->wide)
 		rc = rvl_widen(*copy, c->seen, c->n_tensors, c->err);
 	return rc ? rc : rvl_optimise(*copy, c->err);
 }
@@ -188,6 +190,34 @@ static int choose_params(struct calibration *c)
 	c->corrected = c->q->correct == RIVULET_CORRECT_YES;
 	if (every && c->q->correct == RIVULET_CORRECT_AUTO)
 		rc = try_correction(c, db);
+	return rc;
+}
+
+/* ---- --wide-binary ---- */
+
+static bool compares_widths(const struct calibration *c)
+{
+	return c->q->wide == RIVULET_WIDE_AUTO && rvl_may_widen(c->g, c->seen);
+}
+
+/* The width of the images of binary layers by the SNR of both; @runs: of the reference. */
+static int choose_width(struct calibration *c, uint64_t runs)
+{
+	double db[2] = { 0 };
+	int rc = 0;
+
+	c->wide = c->q->wide == RIVULET_WIDE_YES;
+	if (!compares_widths(c))
+		return 0;
+	c->reference.runs = runs;
+	for (int wide = 0; wide < 2 && !rc; wide++) {
+		c->wide = wide;
+		rc = try(c, &db[wide]);
+	}
+	c->wide = db[1] - db[0] >= RIVULET_WIDE_DB;
+	c->g->binary_note = rvl_graph_printf(
+		c->g, "%s: the outputs have %.1f dB of SNR with 8 bits and %.1f dB with int16, which is taken from %.1f dB more on",
+		c->wide ? "int16" : "8 bits", db[0], db[1], RIVULET_WIDE_DB);
 	return rc;
 }
 
@@ -478,10 +508,27 @@ int rvl_calibrate_prepare(struct rvl_graph *g, const struct rivulet_quantise *q,
 	return !rc && q->equalise ? rvl_equalise(g, err) : rc;
 }
 
+/* The float outputs of @most runs, and of more if widths are compared; *runs: of how many. */
+static int measure_reference(struct calibration *c, uint64_t most, uint64_t *runs)
+{
+	bool any = c->q->range == RIVULET_RANGE_AUTO || c->q->mixed > 0 || most == NARROW_RUNS;
+	bool widths = compares_widths(c);
+	int rc;
+
+	if (!any && !widths)
+		return 0;
+	rc = rvl_reference_make(&c->samples, widths && most < WIDE_RUNS ? WIDE_RUNS : most, &c->reference, c->err);
+	*runs = c->reference.runs;
+	if (*runs > most)
+		c->reference.runs = most;
+	return rc;
+}
+
 int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct rvl_err *err)
 {
 	struct calibration c = { .g = g, .q = q, .err = err };
 	bool narrow = q->bits > 0 || q->bits_loss > 0;
+	uint64_t runs = 0;
 	int rc = rvl_calibrate_prepare(g, q, err);
 
 	if (!rc)
@@ -492,17 +539,19 @@ int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct 
 		rc = choose(&c);
 	if (!rc)
 		rc = rvl_observe(&c.samples, c.seen, err);
-	if (!rc && (q->range == RIVULET_RANGE_AUTO || q->mixed > 0 || narrow))
-		rc = rvl_reference_make(&c.samples, narrow ? NARROW_RUNS : MEASURED_RUNS, &c.reference, err);
+	if (!rc)
+		rc = measure_reference(&c, narrow ? NARROW_RUNS : MEASURED_RUNS, &runs);
 	if (!rc)
 		rc = choose_params(&c);
+	if (!rc)
+		rc = choose_width(&c, runs);
 	if (!rc && q->mixed > 0)
 		rc = mix(&c);
 	if (!rc && narrow)
 		rc = allocate_bits(&c);
 	if (!rc)
 		rc = rvl_insert(g, &c.chosen, c.params, c.corrected ? c.seen : NULL, err);
-	if (!rc && q->wide)
+	if (!rc && c.wide)
 		rc = rvl_widen(g, c.seen, c.n_tensors, err);
 	release(&c);
 	return rc;

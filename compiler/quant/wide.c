@@ -80,6 +80,14 @@ static int widen(struct rvl_graph *g, struct rvl_node *n, struct rvl_tensor *t, 
 	return rc || (!made->n_users && !made->is_output) ? rc : dequantise(g, q, made, err);
 }
 
+bool rvl_may_widen(const struct rvl_graph *g, const struct rvl_seen *seen)
+{
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (makes_floats(g->nodes[i]) && seen[g->nodes[i]->out[0]->id].wanted)
+			return true;
+	return false;
+}
+
 int rvl_widen(struct rvl_graph *g, const struct rvl_seen *seen, uint32_t tensors, struct rvl_err *err)
 {
 	uint32_t nodes = g->n_nodes;

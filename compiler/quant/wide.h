@@ -5,6 +5,9 @@
 
 #include "quant/insert.h"
 
+/** Whether rvl_widen() will find images, in a graph that is not changed yet. */
+bool rvl_may_widen(const struct rvl_graph *g, const struct rvl_seen *seen);
+
 /**
  * Behind rvl_insert(): makes the float images of BinaryConv int16, with ranges from @seen, by tensor
  * id, of the @tensors that the graph had before. Binary layers read the integers. A DequantizeLinear

@@ -81,9 +81,10 @@ int rivulet_explain_json(const struct rivulet_explain *e, struct rivulet_blob *o
 		",\n  \"copies\": %u,\n  \"copy_bytes\": %" PRIu64
 		",\n  \"reorders\": %u,\n  \"reorder_bytes\": %" PRIu64
 		",\n  \"cascades\": %u,\n  \"cascade_bytes\": %" PRId64
-		",\n  \"prefetches\": %u\n}\n",
+		",\n  \"prefetches\": %u,\n  ",
 		e->program_bytes, e->weight_bytes, e->arena_bytes, e->views, e->view_bytes,
 		e->copies, e->copy_bytes, e->reorders, e->reorder_bytes, e->cascades,
 		e->cascade_bytes, e->prefetches);
+	json_string(&o, "binary", e->binary ? e->binary : "", "\n}\n");
 	return rvl_out_finish(&o, out);
 }

@@ -126,6 +126,8 @@ static void text_moves(const struct rivulet_explain *e, struct rvl_out *o)
 		rvl_put(o,
 			"%u layer%s whose first weights load before the end of the layer before\n",
 			e->prefetches, e->prefetches == 1 ? "" : "s");
+	if (e->binary && *e->binary)
+		rvl_put(o, "images of binary layers in %s\n", e->binary);
 }
 
 int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *out)

@@ -313,7 +313,8 @@ static const char *const made_json =
 	"  \"reorder_bytes\": 0,\n"
 	"  \"cascades\": 2,\n"
 	"  \"cascade_bytes\": 4700,\n"
-	"  \"prefetches\": 1\n"
+	"  \"prefetches\": 1,\n"
+	"  \"binary\": \"\"\n"
 	"}\n";
 
 START_TEST(text_and_json)

@@ -355,7 +355,8 @@ START_TEST(images_are_quantised)
 	for (int wide = 0; wide < 2; wide++) {
 		struct rivulet_examples e = { "x", x, sizeof(x) };
 		struct rivulet_quantise q = { .examples = &e, .n_examples = 1, .threads = 1,
-					      .range = RIVULET_RANGE_MIN_MAX, .wide = wide };
+					      .range = RIVULET_RANGE_MIN_MAX,
+				      .wide = wide ? RIVULET_WIDE_YES : RIVULET_WIDE_NO };
 		float *want, *have;
 		size_t n;
 
@@ -364,6 +365,7 @@ START_TEST(images_are_quantised)
 		ck_assert_msg(!rvl_calibrate(g, &q, &err), "%s", err.msg);
 		ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
 		ck_assert_int_eq(first(RVL_OP_B_CONV)->out[0]->type, wide ? RVL_TYPE_S16 : RVL_TYPE_U8);
+		ck_assert_int_eq(first(RVL_OP_B_CONV)->in[5]->type, RVL_TYPE_U8);
 		have = run(x, &n);
 		for (size_t i = 0; i < n; i++)
 			error[wide] += fabsf(want[i] - have[i]) / (float)n;
@@ -373,6 +375,34 @@ START_TEST(images_are_quantised)
 	}
 	ck_assert_msg(error[1] <= error[0], "%g, and %g with int16", (double)error[0], (double)error[1]);
 	ck_assert_float_lt(error[1], 0.5f);
+}
+END_TEST
+
+/* Without an order, images are int16 where that brings the outputs nearer to those of the float model. */
+START_TEST(width_follows_the_outputs)
+{
+	static const struct {
+		const char *form;
+		bool wide;
+	} nets[] = {
+		{ FIRST SHORTCUT BN("a", "d") "Add d sc -> e; Sign e -> s2; Conv s2 w2 -> h pads=[1,1,1,1]; "
+		  "Slice h st en ax -> i; Add i e -> y", true }, /* an image is added to the output */
+		{ FIRST SHORTCUT BN("a", "d") "Add d sc -> e; MaxPool e -> f kernel_shape=[2,2]; "
+		  "const l f32 4,4,1,1 0.5 -0.25 1 2; Conv f l -> y", false }, /* bytes are read and made */
+	};
+	float x[C * SIDE * SIDE];
+	struct rivulet_examples e = { "x", x, sizeof(x) };
+	struct rivulet_quantise q = { .examples = &e, .n_examples = 1, .threads = 1,
+				      .range = RIVULET_RANGE_MIN_MAX };
+
+	make_input(x, C * SIDE * SIDE, true);
+	load(nets[_i].form);
+	ck_assert_msg(!rvl_calibrate(g, &q, &err), "%s", err.msg);
+	ck_assert_ptr_nonnull(g->binary_note);
+	ck_assert_msg(!strncmp(g->binary_note, nets[_i].wide ? "int16: " : "8 bits: ", 7), "%s", g->binary_note);
+	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
+	ck_assert_msg((first(RVL_OP_B_CONV)->out[0]->type == RVL_TYPE_S16) == nets[_i].wide, "%s", g->binary_note);
+	release();
 }
 END_TEST
 
@@ -400,7 +430,8 @@ static void unfold(const char *form, bool zeros, int wide)
 	float x[C * SIDE * SIDE], *y[2];
 	struct rivulet_examples e = { "x", x, sizeof(x) };
 	struct rivulet_quantise q = { .examples = &e, .n_examples = 1, .threads = 1,
-				      .range = RIVULET_RANGE_MIN_MAX, .wide = wide };
+				      .range = RIVULET_RANGE_MIN_MAX,
+				      .wide = wide ? RIVULET_WIDE_YES : RIVULET_WIDE_NO };
 	struct rvl_bytes out = { 0 };
 	struct rvl_graph *of[2];
 	size_t n;
@@ -552,6 +583,7 @@ int main(void)
 	tcase_add_test(t, a_sign_of_zero_is_noted);
 	tcase_add_test(t, a_mean_is_no_binary_layer);
 	tcase_add_test(t, images_are_quantised);
+	tcase_add_loop_test(t, width_follows_the_outputs, 0, 2);
 	tcase_add_test(t, a_sign_in_front_of_quantisation_is_exact);
 	tcase_add_test(t, nan_is_minus_one);
 	tcase_add_test(t, joined_layers_are_quantised);

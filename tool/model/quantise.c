@@ -57,17 +57,35 @@ static int check_use(const struct rvl_quantise_args *a)
 			     "--equalise, --wide-binary, --mixed, --bits, --bits-loss and --keep-float need --calibrate");
 }
 
-static int parse_correct(const char *s, enum rivulet_correct *out)
+enum choice { CHOICE_AUTO, CHOICE_YES, CHOICE_NO };
+
+/* Auto where the option is not given. */
+static int parse_choice(const char *option, const char *s, enum choice *out)
 {
 	static const char *const names[] = { "auto", "yes", "no" };
 
 	for (int i = 0; i < 3; i++) {
 		if (!s || !strcmp(s, names[i])) {
-			*out = (enum rivulet_correct)i;
+			*out = (enum choice)i;
 			return 0;
 		}
 	}
-	return rvl_tool_fail(RVL_EXIT_USAGE, "--bias-correction is auto, yes or no, not \"%s\"", s);
+	return rvl_tool_fail(RVL_EXIT_USAGE, "--%s is auto, yes or no, not \"%s\"", option, s);
+}
+
+static int parse_choices(const struct rvl_quantise_args *a, struct rivulet_quantise *q)
+{
+	static const enum rivulet_correct correct[] = { RIVULET_CORRECT_AUTO, RIVULET_CORRECT_YES,
+							RIVULET_CORRECT_NO };
+	static const enum rivulet_wide wide[] = { RIVULET_WIDE_AUTO, RIVULET_WIDE_YES, RIVULET_WIDE_NO };
+	enum choice c = CHOICE_AUTO;
+	int r = parse_choice("bias-correction", a->correct, &c);
+
+	q->correct = correct[c];
+	if (!r)
+		r = parse_choice("wide-binary", a->wide, &c);
+	q->wide = wide[c];
+	return r;
 }
 
 /* A number from @least to @most; 0 where the option is not given. */
@@ -105,7 +123,7 @@ int rvl_quantise_check(struct rvl_quantise_args *a, struct rivulet_quantise *q)
 	if (!r)
 		r = parse_range(a->range, &q->range);
 	if (!r)
-		r = parse_correct(a->correct, &q->correct);
+		r = parse_choices(a, q);
 	if (!r)
 		r = parse_mixed(a->mixed, &q->mixed);
 	if (!r)
@@ -120,7 +138,6 @@ int rvl_quantise_check(struct rvl_quantise_args *a, struct rivulet_quantise *q)
 	q->percentile = (double)a->percentile / 1e4;
 	q->s8 = a->activations && !strcmp(a->activations, "int8");
 	q->equalise = a->equalise;
-	q->wide = a->wide;
 	q->keep_float = a->keep_float.value;
 	q->n_keep_float = a->keep_float.n;
 	return rvl_picture_options_check(&a->picture);

@@ -20,8 +20,8 @@ struct rvl_list {
 struct rvl_quantise_args {
 	struct rvl_list path, keep_float;
 	struct rvl_picture_options picture;
-	const char *range, *activations, *correct, *mixed, *bits, *bits_loss;
-	bool equalise, wide;
+	const char *range, *activations, *correct, *mixed, *bits, *bits_loss, *wide;
+	bool equalise;
 	uint64_t percentile; /* in 1/10000 % */
 	/* By rvl_quantise_fill(); rvl_quantise_clear(). */
 	struct rvl_examples examples;
@@ -46,7 +46,7 @@ int rvl_percentile_parse(void *member, const char *value);
 	  RVL_MEMBER(type, m.correct) },                                                           \
 	{ "equalise", 0, NULL, "first scale the channels between convolutions to equal ranges",    \
 	  RVL_MEMBER(type, m.equalise) },                                                          \
-	{ "wide-binary", 0, NULL, "images between binary layers int16",                            \
+	{ "wide-binary", 0, "auto|yes|no", "images between binary layers int16 (auto: where SNR gains)", \
 	  RVL_MEMBER(type, m.wide) },                                                              \
 	{ "mixed", 0, "DB", "keep the layers float that hurt most, until outputs have this SNR",   \
 	  RVL_MEMBER(type, m.mixed) },                                                             \

@@ -45,6 +45,8 @@ static void summary(const char *path, const struct rivulet_program *p, const str
 	if (top && top->cycles)
 		printf("estimated on the NPU at %s: %llu cycles, %s\n", rvl_unit(c, (double)top->hz, "Hz"),
 		       (unsigned long long)top->cycles, rvl_unit(d, top->seconds, "s"));
+	if (e->binary && *e->binary)
+		printf("images of binary layers in %s\n", e->binary);
 }
 
 static int reserve(void *file, size_t size, struct rivulet_blob *out, struct rvl_err *err)
