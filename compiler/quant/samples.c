@@ -35,6 +35,8 @@ static int bind_input(struct rvl_samples *s, uint32_t i, const struct rivulet_ex
 	in->bytes = bytes > 0 ? (uint64_t)bytes / in->per_run : 0;
 	in->data = e->data;
 	in->count = in->bytes ? e->size / in->bytes : 0;
+	if (!e->size)
+		return rvl_fail(err, -EINVAL, "there are no calibration data of input \"%s\"", t->name);
 	if (!in->count || e->size % in->bytes)
 		return rvl_fail(err, -EINVAL,
 				"%zu bytes of calibration data are no multiple of an example's %llu of input \"%s\"",
