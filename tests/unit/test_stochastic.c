@@ -456,7 +456,7 @@ START_TEST(calibration_that_does_not_fit_is_refused)
 
 	refused(float_net(), &o, -EINVAL, "no multiple of an example's 432 of input");
 	e.size = 0;
-	refused(float_net(), &o, -EINVAL, "no multiple");
+	refused(float_net(), &o, -EINVAL, "there are no calibration data of input");
 	e.size = sizeof(data);
 	data[5] = INFINITY;
 	refused(float_net(), &o, -EINVAL, "NaN in");
