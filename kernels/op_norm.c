@@ -100,6 +100,7 @@ static void bn_planes(void *arg, int64_t first, int64_t past)
 {
 	const struct run *r = arg;
 	const struct rvl_attr *attr = &r->k->d.attr;
+	const float lo = attr->f_lo, hi = attr->f_hi;
 	const float *scale = r->in[1], *bias = r->in[2], *mean = r->in[3], *var = r->in[4];
 	int64_t channels, plane;
 
@@ -112,7 +113,7 @@ static void bn_planes(void *arg, int64_t first, int64_t past)
 		float *y = r->y + i * plane;
 
 		for (int64_t p = 0; p < plane; p++)
-			y[p] = rvl_clip(x[p] * a + b, attr->f_lo, attr->f_hi);
+			y[p] = rvl_clip(x[p] * a + b, lo, hi);
 	}
 }
 

@@ -130,43 +130,6 @@ static float mean_f32(const struct window *w, const float *x, bool include_pad)
 	return n ? sum / (float)n : 0;
 }
 
-#define SUMS 64	/* windows that are summed side by side */
-
-/* Windows [ox, ox + n), n <= SUMS, all of whose columns lie inside the image. */
-static void mean_windows(const struct window *w, const float *x, bool include_pad, int64_t n, float *y)
-{
-	const struct rvl_conv_geom *g = w->g;
-	int64_t count = include_pad ? w->v.padded * w->h.padded : inside(w);
-	float sum[SUMS] = { 0 };
-
-	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
-		const float *row = x + (w->v.at + ky * g->d[0]) * g->w + w->h.at;
-
-		for (int64_t kx = 0; kx < g->k[1]; kx++) {
-			const float *t = row + kx * g->d[1];
-
-			for (int64_t i = 0; g->s[1] == 1 && i < n; i++)
-				sum[i] += t[i];
-			for (int64_t i = 0; g->s[1] != 1 && i < n; i++)
-				sum[i] += t[i * g->s[1]];
-		}
-	}
-	for (int64_t i = 0; i < n; i++)
-		y[i] = count ? sum[i] / (float)count : 0;
-}
-
-/* The windows from @ox on that have all columns inside the image, at most SUMS. */
-static int64_t whole_windows(const struct rvl_conv_geom *g, int64_t ox)
-{
-	int64_t first = ox * g->s[1] - g->pad[1], last = first + (g->k[1] - 1) * g->d[1], n;
-
-	if (first < 0 || last >= g->w)
-		return 0;
-	n = (g->w - 1 - last) / g->s[1] + 1;
-	n = n < g->ow - ox ? n : g->ow - ox;
-	return n < SUMS ? n : SUMS;
-}
-
 static void average_plane(void *arg, uint32_t i)
 {
 	const struct pool_run *r = arg;
@@ -178,14 +141,9 @@ static void average_plane(void *arg, uint32_t i)
 
 	for (int64_t oy = 0; oy < g->oh; oy++) {
 		w.v = rvl_pool_taps(g, a->pad, 0, oy);
-		for (int64_t ox = 0, n; ox < g->ow; ox += n, y += n) {
+		for (int64_t ox = 0; ox < g->ow; ox++) {
 			w.h = rvl_pool_taps(g, a->pad, 1, ox);
-			n = whole_windows(g, ox);
-			if (n)
-				mean_windows(&w, plane, a->count_include_pad, n, y);
-			else
-				*y = mean_f32(&w, plane, a->count_include_pad);
-			n += !n;
+			*y++ = mean_f32(&w, plane, a->count_include_pad);
 		}
 	}
 }
@@ -409,7 +367,10 @@ static int run_average(const struct rvl_kernel *k, const void *const *in, void *
 	struct pool_run r = { .k = k, .x = in[0], .y = out[0] };
 
 	(void)scratch;
-	rvl_parallel(pool, (uint32_t)(k->g.n * k->g.c), average_plane, &r);
+	if (!k->reference && rvl_pool_has_rows(&k->g))
+		rvl_pool_average_rows(k, NULL, in[0], out[0], pool);
+	else
+		rvl_parallel(pool, (uint32_t)(k->g.n * k->g.c), average_plane, &r);
 	return 0;
 }
 
@@ -512,13 +473,18 @@ static void global_max(enum rvl_type t, const void *x, int64_t n, void *y)
 	memcpy(y, (const char *)x + (size_t)best * rvl_type_size(t), rvl_type_size(t));
 }
 
+/* In four parts, which do not wait for one another. */
 static float global_mean(const float *x, int64_t n)
 {
-	double sum = 0;
+	double sum[4] = { 0 };
+	int64_t i = 0;
 
-	for (int64_t i = 0; i < n; i++)
-		sum += (double)x[i];
-	return (float)(sum / (double)n);
+	for (; i + 4 <= n; i += 4)
+		for (int j = 0; j < 4; j++)
+			sum[j] += (double)x[i + j];
+	for (; i < n; i++)
+		sum[0] += (double)x[i];
+	return (float)((sum[0] + sum[1] + sum[2] + sum[3]) / (double)n);
 }
 
 static int32_t global_qmean(const struct rvl_kernel *k, int32_t sum, int64_t n)

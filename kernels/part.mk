@@ -21,10 +21,12 @@ CFLAGS_kernels_int8_tables_avx512 := -O3
 # Loops of elementwise functions are written for the vectoriser.
 CFLAGS_kernels_float_math := -O3 -fno-trapping-math
 CFLAGS_kernels_float_bytes := -O3
+CFLAGS_kernels_float_plane := -O3 -fno-trapping-math
 CFLAGS_kernels_binary_fast := -O3
 CFLAGS_kernels_op_binary := -O3 -fno-trapping-math
 CFLAGS_kernels_op_unary := -O3 -fno-trapping-math
 CFLAGS_kernels_op_loops := -O3
+CFLAGS_kernels_op_norm := -O3 -fno-trapping-math
 CFLAGS_kernels_op_pool := -O3
 CFLAGS_kernels_op_pool_rows := -O3 -fno-trapping-math
 CFLAGS_kernels_op_resize := -O3

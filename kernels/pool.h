@@ -56,7 +56,7 @@ bool rvl_pool_has_rows(const struct rvl_conv_geom *g);
 void rvl_pool_max_rows(const struct rvl_kernel *k, const void *x, void *y,
 		       const struct rvl_pool *pool);
 
-/** The same bits as rvl_ref_qaverage_pool(). */
+/** Means of bytes, with the bits of rvl_ref_qaverage_pool(), or of float32 where @p is NULL. */
 void rvl_pool_average_rows(const struct rvl_kernel *k, const struct rvl_qaverage *p, const void *x,
 			   void *y, const struct rvl_pool *pool);
 

@@ -7,6 +7,7 @@
 #include "float/conv.h"
 
 #include "float/gather.h"
+#include "float/plane.h"
 #include "float/rows.h"
 #include "internal.h"
 #include "isa.h"
@@ -15,6 +16,7 @@
 #define MAX_ITEMS 16		/* parts into which a depthwise convolution is divided */
 #define MAX_ROWS (32 << 10)	/* floats under one row of results; longer rows are divided */
 #define LEAST_COLS 64		/* results of a divided row */
+#define GRAIN 65536		/* products of small planes that a thread sums at least */
 #define MAX_TAPS 1024		/* of a depthwise convolution */
 
 /* ---- dense and grouped ---- */
@@ -252,6 +254,30 @@ static void depthwise_item(void *arg, uint32_t i)
 		run_strip(d, n, d->scratch + i * d->s.floats);
 }
 
+/* ---- depthwise, of small planes ---- */
+
+struct planes {
+	const struct rvl_f32_conv *v;
+	struct rvl_f32_plane p;
+};
+
+static void small_planes(void *arg, int64_t first, int64_t past)
+{
+	const struct planes *d = arg;
+	const struct rvl_f32_conv *v = d->v;
+	float mem[RVL_F32_PLANE_MEMORY], run[RVL_F32_PLANE_MEMORY];
+
+	for (int64_t i = first; i < past; i++) {
+		int64_t m = i % (v->group * v->m_group);
+
+		if (i == first || i % v->m_group == 0)
+			rvl_f32_plane_copy(&d->p, v->x + i / v->m_group * v->in, 0, mem);
+		rvl_f32_plane_sum(&d->p, mem, v->weights + m * v->taps, v->bias ? v->bias[m] : 0, v->lo,
+				  v->hi, run);
+		rvl_f32_plane_rows(&d->p, run, v->y + i * v->out);
+	}
+}
+
 /* ---- all ---- */
 
 static bool is_empty(const struct rvl_f32_conv *v)
@@ -310,10 +336,16 @@ int64_t rvl_f32_conv_scratch(const struct rvl_f32_conv *v)
 void rvl_f32_conv_run(const struct rvl_f32_conv *v, void *scratch, const struct rvl_pool *pool)
 {
 	struct depthwise d = { .v = v, .scratch = scratch };
+	struct planes small = { .v = v };
 	struct rvl_f32_job j;
 
 	if (is_empty(v))
 		return;
+	if (is_depthwise(v) && rvl_f32_plane_of(&v->w, &small.p)) {
+		rvl_parallel_range(pool, v->images * v->group * v->m_group, 1 + GRAIN / (v->out * v->taps),
+				   small_planes, &small);
+		return;
+	}
 	if (is_depthwise(v)) {
 		d.s = strip_of(v);
 		rvl_parallel(pool, (uint32_t)d.s.items, depthwise_item, &d);

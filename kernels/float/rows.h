@@ -21,8 +21,11 @@ static inline void rvl_f32_copy(float *dst, const float *src, int64_t n)
 	}
 	for (; i + 4 <= n; i += 4)
 		*(rvl_quad *)(dst + i) = *(const rvl_quad *)(src + i);
-	for (; i < n; i++)
-		dst[i] = src[i];
+	if (n >= 4)	/* the last quad may overlap the one before */
+		*(rvl_quad *)(dst + n - 4) = *(const rvl_quad *)(src + n - 4);
+	else
+		for (; i < n; i++)
+			dst[i] = src[i];
 }
 
 static inline void rvl_f32_copy_apart(float *dst, const float *src, int64_t n, int64_t step)

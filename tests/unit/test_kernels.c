@@ -674,29 +674,26 @@ START_TEST(average_pools_divide_by_what_they_cover)
 	struct rvl_kernel_desc d = { .op = RVL_OP_AVERAGE_POOL, .n_in = 1, .n_out = 1 };
 	const float x[4] = { 1, 2, 3, 4 };
 	float y[9];
-	const void *in[1] = { x };
 
 	rvl_attr_init(&d.attr);
 	memcpy(d.attr.kernel, (int32_t[]) { 2, 2 }, 8);
 	memcpy(d.attr.pad, (int32_t[]) { 1, 1, 1, 1 }, 16);
 	d.in[0] = ARG(F32, 1, 1, 2, 2);
 	d.out[0] = ARG(F32, 1, 1, 3, 3);
-	run_kernel(&d, false, in, (void *[]) { y }, NULL);
-	ck_assert_float_eq(y[0], 1);
-	ck_assert_float_eq(y[1], 1.5f);
-	ck_assert_float_eq(y[4], 2.5f);
-	d.attr.count_include_pad = 1;
-	run_kernel(&d, false, in, (void *[]) { y }, NULL);
-	ck_assert_float_eq(y[0], 0.25f);
-	ck_assert_float_eq(y[1], 0.75f);
-	ck_assert_float_eq(y[4], 2.5f);
+	for (int pad = 0; pad < 2; pad++) {
+		d.attr.count_include_pad = pad;
+		run_kernel(&d, false, (const void *[]) { x }, (void *[]) { y }, NULL);
+		ck_assert_float_eq(y[0], pad ? 0.25f : 1);
+		ck_assert_float_eq(y[1], pad ? 0.75f : 1.5f);
+		ck_assert_float_eq(y[4], 2.5f);
+	}
 }
 END_TEST
 
 /* Rows of more windows than are summed side by side, with borders, at any stride and dilation. */
 START_TEST(long_rows_are_averaged)
 {
-	enum { H = 3, W = 150 };
+	enum { H = 3, W = 1500 };
 	struct rvl_kernel_desc d = { .op = RVL_OP_AVERAGE_POOL, .n_in = 1, .n_out = 1 };
 	int stride = 1 + _i % 3, step = 1 + _i / 3, out = (W + 4 - 2 * step - 1) / stride + 1;
 	static float x[H * W], y[H * (W + 4)];
@@ -725,6 +722,33 @@ START_TEST(long_rows_are_averaged)
 			n++;
 		}
 		ck_assert_float_eq(y[i], sum / (float)n);
+	}
+}
+END_TEST
+
+/* Small planes, also with one more window on each axis, as ceil_mode adds. */
+START_TEST(means_equal_the_reference)
+{
+	for (int i = 0; i < random_cases(400); i++) {
+		struct rvl_kernel_desc d = { .op = RVL_OP_AVERAGE_POOL, .n_in = 1, .n_out = 1 };
+		int64_t side[2] = { 1 + rnd(20), 1 + rnd(20) }, out[2];
+		static float x[3 * 400], y[3 * 700], expected[3 * 700];
+
+		rvl_attr_init(&d.attr);
+		random_window(&d.attr, true, side[0], side[1], &out[0], &out[1]);
+		for (int a = 0; a < 2; a++) {
+			int64_t at = out[a] * d.attr.stride[a], n = side[a] + d.attr.pad[a];
+			int64_t past = at + d.attr.dilation[a] * (d.attr.kernel[a] - 1) + 1;
+
+			out[a] += at < n && past < n + d.attr.pad[a + 2] + d.attr.stride[a];
+		}
+		d.attr.count_include_pad = i % 2;
+		fill_floats(x, 3 * 400);
+		d.in[0] = ARG(F32, 1, 3, side[0], side[1]);
+		d.out[0] = ARG(F32, 1, 3, out[0], out[1]);
+		run_kernel(&d, true, (const void *[]) { x }, (void *[]) { expected }, NULL);
+		run_kernel(&d, false, (const void *[]) { x }, (void *[]) { y }, i % 3 ? &pool : NULL);
+		ck_assert_mem_eq(y, expected, (size_t)(3 * out[0] * out[1]) * sizeof(*y));
 	}
 }
 END_TEST
@@ -1151,6 +1175,7 @@ static void add_tests(Suite *s)
 	tcase_add_test(f, integers_wrap_and_clip);
 	tcase_add_test(f, average_pools_divide_by_what_they_cover);
 	tcase_add_loop_test(f, long_rows_are_averaged, 0, 6);
+	tcase_add_test(f, means_equal_the_reference);
 	tcase_add_test(f, float_convolutions_agree);
 	tcase_add_test(f, float_products_agree);
 	tcase_add_test(f, matmul_broadcasts_batches);
