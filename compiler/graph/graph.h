@@ -91,6 +91,7 @@ struct rvl_tensor {
 	int64_t pitch[RVL_MAX_RANK];
 	/* NHWC: set by rvl_pass_layout(), on images that are no inputs, outputs or constants */
 	enum rivulet_layout layout;
+	bool npu_bytes;			/* bits that only the NPU has, as int8 of +1 and -1 */
 	bool holds_output;		/* a view of it is a graph output: its store is the output's */
 	struct rvl_node *producer;	/* NULL for graph inputs and constants */
 	struct rvl_node **users;	/* nodes that read it, one entry for each use */

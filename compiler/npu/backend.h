@@ -85,6 +85,14 @@ int rvl_copy_for_cpu(struct rvl_graph *g, const struct rivulet_board *b, struct 
 /** Steps and layers of the partitioned graph, stores of all tensors, forms decided. */
 int rvl_lower(struct rvl_backend *be);
 
+/**
+ * Before rvl_lower(): marks bits that the NPU is to have as bytes, where that takes fewer cycles; the
+ * partitioned graph is lowered in both ways for it.
+ */
+int rvl_choose_bytes_of_bits(struct rvl_backend *be);
+/** Frees what the back end has made of the graph, which stays. */
+void rvl_backend_clear(struct rvl_backend *be);
+
 /** A store for every tensor of the partitioned graph. */
 int rvl_stores_make(struct rvl_backend *be);
 /** Offsets of parts from those of their bases, which are in use if a part is. */

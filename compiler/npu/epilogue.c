@@ -242,14 +242,14 @@ const struct rvl_stage rvl_stage_real = { .name = "float",
 					  .apply = apply_real,
 					  .touch = touch_real };
 
-/* ---- int16 to 8 bits ---- */
+/* ---- a factor, a summand and a clamp: int16 to 8 bits, signs as bytes ---- */
 
 static void config_narrow(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
 {
 	struct rivulet_decoded type = { .a_type = { .lo = l->e.out_lo,
 						    .hi = l->e.out_hi,
 						    .zp = l->e.out_zp,
-						    .a = 1 } };
+						    .a = l->in.v.wide } };
 	struct rivulet_decoded sum = { .a_sum = { .lo = bits_of(-INFINITY), .hi = bits_of(INFINITY) } };
 
 	(void)wgt;

@@ -668,6 +668,8 @@ static void size_stores(struct rvl_backend *be)
 			continue;
 		bytes = rvl_tensor_span(s->root);
 		s->size = bytes < 0 ? 0 : bytes;
+		if (s->root->npu_bytes)
+			s->size = s->view.n * s->view.c * s->view.h * s->view.w;
 		if (s->blocked)
 			s->size = s->view.n * rvl_blocks(be->board, &s->view) * be->board->tn *
 				  s->view.h * s->view.w;

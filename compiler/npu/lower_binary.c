@@ -54,6 +54,16 @@ static void bits_operand(const struct rivulet_board *b, const struct rvl_tensor 
 				   .pixels = pixels };
 }
 
+/* The same bits as bytes of +1 and -1. */
+static void bytes_operand(const struct rvl_tensor *t, int64_t channels, struct rvl_operand *o)
+{
+	const int64_t *d = t->shape.dim;
+
+	*o = (struct rvl_operand){ .v = { d[0], channels, d[1], d[2] * 8 / pixel_bytes(channels),
+					  false, false } };
+	o->v.inter = o->v.h * o->v.w == 1;
+}
+
 /* ---- parameters of channels ---- */
 
 static uint32_t bits_of(float v)
@@ -118,6 +128,46 @@ static bool set_params(struct rvl_graph *g, const struct rivulet_board *b, struc
 }
 
 /* ---- convolution ---- */
+
+/* The weights as bytes of +1 and -1, row by row in the order of a convolution. */
+static struct rvl_tensor *bytes_of_weights(struct rvl_graph *g, const struct rvl_node *n)
+{
+	const struct rvl_tensor *w = input(n, W);
+	const int64_t *d = w->shape.dim;
+	int64_t taps = d[1] * d[2], channels = n->attr.block;
+	struct rvl_tensor *t = rvl_arena_alloc(g->arena, sizeof(*t));
+	int8_t *byte = rvl_arena_array(g->arena, d[0] * channels * taps, 1);
+	static const int32_t zero = 0;
+	static const float one = 1;
+
+	if (!t || !byte)
+		return NULL;
+	for (int64_t i = 0; i < d[0] * channels * taps; i++) {
+		int64_t m = i / (channels * taps), c = i / taps % channels, tap = i % taps;
+		const uint64_t *words = (const uint64_t *)w->data + (m * taps + tap) * d[3];
+
+		byte[i] = words[c / 64] >> c % 64 & 1 ? 1 : -1;
+	}
+	*t = (struct rvl_tensor){ .type = RVL_TYPE_S8, .data = byte,
+				  .quant = { .n = 1, .scale = &one, .zp = &zero } };
+	return t;
+}
+
+/* The layer as int8 products: the sums of +1 and -1 are those of the bits. */
+static bool settle_bytes(struct rvl_graph *g, struct rvl_layer *l)
+{
+	const struct rvl_node *n = l->node;
+	int64_t k = n->attr.block * l->p.win.kh * l->p.win.kw;
+
+	l->mode = &rvl_mode_dense;
+	bytes_operand(n->in[X], n->attr.block, &l->in);
+	l->in.zp = n->attr.count_include_pad; /* what a position of the padding holds */
+	if (!l->p.mult)
+		return true;
+	l->p.w = (struct rvl_weights){ .t = bytes_of_weights(g, n), .m = l->p.m, .k = k, .m_stride = k,
+				       .k_stride = 1 };
+	return l->p.w.t;
+}
 
 static void set_result(struct rvl_layer *l, const struct rvl_node *n)
 {
@@ -200,10 +250,33 @@ struct rvl_layer *rvl_build_binary_sign(struct rvl_graph *g, const struct rvl_no
 	if (!l || !rvl_wide_operand_of(n->in[0], &l->in))
 		return NULL;
 	l->node = n;
+	if (n->out[0]->npu_bytes) {
+		bytes_operand(n->out[0], l->in.v.c, &l->out);
+		l->e.out_lo = -1;
+		l->e.out_hi = 1;
+		rvl_epilogue_add(l, &rvl_stage_narrow);
+		return l;
+	}
 	l->has_bits = true;
 	l->e.only = true;
 	rvl_epilogue_add(l, &rvl_stage_bits);
 	return l;
+}
+
+/* 2 x - 2 t + 1, which is 1 or more from the threshold t on and else -1 or less, is clamped. */
+static bool settle_sign_bytes(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l,
+			      const struct rvl_node *n)
+{
+	const int32_t *threshold = n->in[1]->data;
+	int64_t shift = n->in[0]->type == RVL_TYPE_U8 ? 128 : 0;
+
+	if (!rvl_epilogue_params(g, l, 2, b->tn, l->in.v.c))
+		return false;
+	for (int64_t m = 0; m < l->in.v.c; m++) {
+		l->e.ext[2 * m] = bits_of((float)(1 - 2 * ((int64_t)threshold[m] - shift)));
+		l->e.ext[2 * m + 1] = bits_of(2);
+	}
+	return true;
 }
 
 /* Bits of the bytes of @x by the thresholds of @n. */
@@ -242,7 +315,9 @@ static bool settle_conv(struct rvl_graph *g, const struct rivulet_board *b, stru
 		bits_operand(b, bits_made(n), l->p.m, &l->bits);
 	if (l->e.only)
 		l->out = l->bits;
-	return rvl_binary_form(g, b, l) && (!l->p.mult || set_params(g, b, l));
+	if (!(n->in[X]->npu_bytes ? settle_bytes(g, l) : rvl_binary_form(g, b, l)))
+		return false;
+	return !l->p.mult || set_params(g, b, l);
 }
 
 bool rvl_layer_settle(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l,
@@ -253,12 +328,13 @@ bool rvl_layer_settle(struct rvl_graph *g, const struct rivulet_board *b, struct
 	if (l->node->op == RVL_OP_B_CONV)
 		ok = settle_conv(g, b, l);
 	else if (l->node->op == RVL_OP_B_SIGN)
-		ok = settle_sign(g, b, l, l->node, l->in.v.c);
+		ok = l->has_bits ? settle_sign(g, b, l, l->node, l->in.v.c) :
+				   settle_sign_bytes(g, b, l, l->node);
 	else if (rvl_is_slopes(l->node))
 		ok = rvl_slopes_settle(g, b, l, l->node);
 	else if (rvl_is_narrow(l->node))
 		ok = rvl_narrow_settle(g, b, l);
-	if (ok && l->node->op == RVL_OP_B_SIGN)
+	if (ok && l->node->op == RVL_OP_B_SIGN && l->has_bits)
 		l->out = l->bits;
 	*why = ok ? NULL : "not enough memory for its parameters";
 	if (ok && l->in.pixels && l->p.group > 1 && l->p.m / l->p.group % b->tm)
@@ -271,7 +347,7 @@ bool rvl_layer_settle(struct rvl_graph *g, const struct rivulet_board *b, struct
 bool rvl_layer_take_bits(struct rvl_graph *g, const struct rivulet_board *b, struct rvl_layer *l,
 			 const struct rvl_node *n, bool only)
 {
-	if (l->has_bits || l->e.real || l->e.ext_fields || l->spread || l->rep.rows || !l->e.stages ||
+	if (n->out[0]->npu_bytes || l->has_bits || l->e.real || l->e.ext_fields || l->spread || l->rep.rows || !l->e.stages ||
 	    n->in[1]->type != RVL_TYPE_S32 || l->out.v.c != rvl_shape_count(&n->in[1]->shape))
 		return false;
 	if (!settle_sign(g, b, l, n, l->out.v.c) || bits_fit(b, l))

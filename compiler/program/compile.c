@@ -15,15 +15,7 @@
 
 static void backend_free(struct rvl_backend *be)
 {
-	free(be->store);
-	free(be->layer);
-	free(be->step);
-	free(be->cost);
-	free(be->seg);
-	rvl_memo_free(be->memo);
-	rvl_bytes_free(&be->params);
-	rvl_bytes_free(&be->cmds);
-	rvl_bytes_free(&be->spans);
+	rvl_backend_clear(be);
 	rvl_graph_free(be->g);
 }
 
@@ -159,6 +151,8 @@ static int back(struct rvl_backend *be, const void *onnx, size_t size, struct ri
 {
 	int rc = demand_npu(be);
 
+	if (!rc)
+		rc = rvl_choose_bytes_of_bits(be);
 	if (!rc)
 		rc = rvl_lower(be);
 	if (!rc)

@@ -25,6 +25,12 @@ static bool is_binary(const struct rivulet_explain *e, const char *node)
 	return strstr(row_of(e, node)->reason, " tap") && strstr(row_of(e, node)->reason, "binary: ");
 }
 
+/* As int8 products of +1 and -1, because that takes fewer cycles. */
+static bool is_dense(const struct rivulet_explain *e, const char *node)
+{
+	return strstr(row_of(e, node)->reason, "dense: int8 products");
+}
+
 /* Of thousands of layers most are small; each is computed product by product, too. */
 #define SMALL_FROM 1000
 
@@ -163,6 +169,34 @@ static void after_bytes(struct qg *q, uint64_t seed)
 	ck_assert_msg(!q->rc, "%s", q->err.msg);
 }
 
+/* So few channels that patches of bytes fill the array better than a word of bits. */
+static void few(struct qg *q, uint64_t seed)
+{
+	struct rvl_shape s = { 4, { 1, 0, 20, 24 } };
+	struct rvl_tensor *x, *bits;
+	struct qb_conv c;
+
+	qg_open(q, seed);
+	s.dim[1] = qg_range(q, 1, 3);
+	x = qg_tensor(q, "x", seed % 2 ? RVL_TYPE_U8 : RVL_TYPE_S8, s, 0.02f, 3);
+	qg_input(q, x);
+	c = plain_binary(s.dim[1], 64, 5);
+	c.padding = (int32_t)qg_range(q, -1, 1);
+	c.prelu = qg_range(q, 0, 1);
+	c.bits = seed % 3 == 0;
+	c.only = seed % 3 == 1;
+	if (c.only)
+		c.prelu = false;
+	x = qb_conv(q, "layer", qb_sign(q, "sign", x), &c, &bits);
+	if (seed % 3 < 2) {
+		struct qb_conv last = plain_binary(64, 32, 3);
+
+		x = qb_conv(q, "last", c.only ? x : bits, &last, NULL);
+	}
+	qg_output(q, x);
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+}
+
 static struct rvl_tensor *pool_bits(struct qg *q, struct rvl_tensor *x, int64_t channels, int64_t k, int64_t s,
 				    int64_t pad)
 {
@@ -270,14 +304,14 @@ static const struct {
 	void (*build)(struct qg *q, uint64_t seed);
 	uint32_t n;
 } kinds[] = { { single, 60 }, { residual, 20 }, { chain, 20 }, { after_bytes, 30 }, { pooled, 24 },
-	      { wide, 24 } };
+	      { wide, 24 }, { few, 12 } };
 
 /* Pools of bits of images leave none for the CPU. */
 static bool is_taken(const struct rivulet_explain *e, int kind)
 {
 	if (kinds[kind].build == wide && !all_on_npu(e))
 		return false;
-	return is_binary(e, "layer") && (kinds[kind].build != pooled || !cpu_bits(e));
+	return (is_binary(e, "layer") || is_dense(e, "layer")) && (kinds[kind].build != pooled || !cpu_bits(e));
 }
 
 #define KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
@@ -308,6 +342,29 @@ START_TEST(layers_equal_the_interpreter)
 		rvl_graph_free(q.g);
 	}
 	ck_assert_uint_eq(taken, n);
+}
+END_TEST
+
+/* Bytes are taken for three channels, which fill 3 of 64 bits, and bits for 64. */
+START_TEST(the_cheaper_form_is_taken)
+{
+	load_board(&board, "zcu102-binary");
+	for (uint64_t seed = 2; seed < 12; seed += 3) {
+		struct rivulet_explain e;
+		struct qg q;
+
+		few(&q, seed);
+		check(&q, &board, NULL, &e);
+		ck_assert_msg(is_dense(&e, "layer"), "seed %d: %s", (int)seed, row_of(&e, "layer")->reason);
+		ck_assert(!is_binary(&e, "layer"));
+		rivulet_explain_free(&e);
+		rvl_graph_free(q.g);
+		chain(&q, seed);
+		check(&q, &board, NULL, &e);
+		ck_assert_msg(is_binary(&e, "layer"), "seed %d: %s", (int)seed, row_of(&e, "layer")->reason);
+		rivulet_explain_free(&e);
+		rvl_graph_free(q.g);
+	}
 }
 END_TEST
 
@@ -420,6 +477,7 @@ int main(void)
 	TCase *t = add_case(s, "binary", 3000, NULL, NULL);
 
 	tcase_add_loop_test(t, layers_equal_the_interpreter, 0, KINDS);
+	tcase_add_test(t, the_cheaper_form_is_taken);
 	tcase_add_loop_test(t, other_arrays_equal_the_interpreter, 0, 4);
 	tcase_add_test(t, boards_keep_layers_in_int8);
 	tcase_add_loop_test(t, takes_quantisation_in, 0, 5);
