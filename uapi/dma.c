@@ -5,7 +5,10 @@
 
 #define SLOW_UNIT 1024
 
-static uint64_t later(uint64_t a, uint64_t b)
+/* The loop over the bursts of an instruction keeps a transfer in registers. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
+static ALWAYS_INLINE uint64_t later(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
 }
@@ -17,7 +20,7 @@ static void divide(struct dma_parts *p, uint64_t total, uint64_t n)
 	*p = (struct dma_parts){ .each = total / n, .rest = total % n, .n = n };
 }
 
-static uint64_t take(struct dma_parts *p)
+static ALWAYS_INLINE uint64_t take(struct dma_parts *p)
 {
 	p->sum += p->rest;
 	if (p->sum < p->n)
@@ -28,7 +31,7 @@ static uint64_t take(struct dma_parts *p)
 
 /* ---- FIFO ---- */
 
-static void fifo_pop(struct dma_fifo *f)
+static ALWAYS_INLINE void fifo_pop(struct dma_fifo *f)
 {
 	f->used -= f->bytes[f->head];
 	f->head = (f->head + 1) % DMA_FIFO_MAX;
@@ -36,7 +39,7 @@ static void fifo_pop(struct dma_fifo *f)
 }
 
 /* The first cycle, @at or later, in which the FIFO has room for @bytes more. */
-static uint64_t fifo_room(struct dma_fifo *f, uint64_t bytes, uint64_t at)
+static ALWAYS_INLINE uint64_t fifo_room(struct dma_fifo *f, uint64_t bytes, uint64_t at)
 {
 	while (f->count && (f->used + bytes > f->size || f->count == DMA_FIFO_MAX)) {
 		at = later(at, f->release[f->head]);
@@ -45,7 +48,7 @@ static uint64_t fifo_room(struct dma_fifo *f, uint64_t bytes, uint64_t at)
 	return at;
 }
 
-static void fifo_put(struct dma_fifo *f, uint64_t bytes, uint64_t release)
+static ALWAYS_INLINE void fifo_put(struct dma_fifo *f, uint64_t bytes, uint64_t release)
 {
 	uint32_t at = (f->head + f->count++) % DMA_FIFO_MAX;
 
@@ -74,7 +77,7 @@ static void divide_steps(const struct dma *d, struct dma_transfer *t, const stru
 	t->part.last = true;
 }
 
-static void next_step(const struct dma *d, struct dma_transfer *t)
+static ALWAYS_INLINE void next_step(const struct dma *d, enum dma_user who, struct dma_transfer *t)
 {
 	t->part.bursts = take(&t->bursts);
 	t->part.beats = take(&t->beats);
@@ -82,40 +85,37 @@ static void next_step(const struct dma *d, struct dma_transfer *t)
 	t->part.last = !t->stripped || take(&t->strips);
 	if (t->part.first)
 		t->part.words = take(&t->words);
-	if (t == &d->transfer[DMA_STORE])
+	if (who == DMA_STORE)
 		t->part.bytes = take(&t->bytes);
 	else
 		t->part.bytes = t->part.beats * d->board->port_bytes;
 }
 
 /* Sets the cycle in which LOAD requests the next burst, which needs room in the buffer. */
-static void ready_load(struct dma *d, uint64_t at)
+static ALWAYS_INLINE void ready_load(struct dma_transfer *t, uint64_t at)
 {
-	struct dma_transfer *t = &d->transfer[DMA_LOAD];
-
 	if (!t->stripped)
-		at = fifo_room(&t->fifo, t->part.bytes, at);
+		at = fifo_room(t->fifo, t->part.bytes, at);
 	else if (t->part.first)
 		at = later(at, t->strip[0]);
 	t->ready = at;
 }
 
-static uint64_t delayed(uint64_t words, uint32_t slow)
+static ALWAYS_INLINE uint64_t delayed(uint64_t words, uint32_t slow)
 {
-	return words + words * slow / SLOW_UNIT;
+	return slow ? words + words * slow / SLOW_UNIT : words;
 }
 
 /*
  * Sets the cycle in which STORE requests the next burst: it first reads the words of the burst, or
  * of the strip, from the scratchpad.
  */
-static void ready_store(struct dma *d, uint32_t slow)
+static ALWAYS_INLINE void ready_store(struct dma_transfer *t, uint32_t slow)
 {
-	struct dma_transfer *t = &d->transfer[DMA_STORE];
 	uint64_t words = delayed(t->part.words, slow);
 
 	if (!t->stripped) {
-		t->spad = fifo_room(&t->fifo, t->part.bytes, t->spad) + words;
+		t->spad = fifo_room(t->fifo, t->part.bytes, t->spad) + words;
 		t->ready = t->spad;
 	} else if (t->part.first) {
 		t->spad = later(t->spad, t->strip[0]) + words;
@@ -123,13 +123,14 @@ static void ready_store(struct dma *d, uint32_t slow)
 	}
 }
 
-static void prepare(struct dma *d, enum dma_user who, uint64_t at, uint32_t slow)
+static ALWAYS_INLINE void prepare(const struct dma *d, enum dma_user who, struct dma_transfer *t,
+				  uint64_t at, uint32_t slow)
 {
-	next_step(d, &d->transfer[who]);
+	next_step(d, who, t);
 	if (who == DMA_LOAD)
-		ready_load(d, at);
+		ready_load(t, at);
 	else
-		ready_store(d, slow);
+		ready_store(t, slow);
 }
 
 void dma_start(struct dma *d, enum dma_user who, const struct rivulet_cost *cost, uint64_t now)
@@ -145,21 +146,21 @@ void dma_start(struct dma *d, enum dma_user who, const struct rivulet_cost *cost
 		return;
 	}
 	divide_steps(d, t, cost);
-	prepare(d, who, now, 0);
+	prepare(d, who, t, now, 0);
 }
 
 /*
  * Accounts for the words that the fill stage writes for a step whose beats arrive in cycles @first
  * to @data.
  */
-static uint64_t fill(struct dma *d, uint64_t first, uint64_t data, uint32_t slow)
+static ALWAYS_INLINE uint64_t fill(struct dma_transfer *t, uint64_t first, uint64_t data,
+				   uint32_t slow)
 {
-	struct dma_transfer *t = &d->transfer[DMA_LOAD];
 	uint64_t words = delayed(t->part.words, slow);
 
 	if (!t->stripped) {
 		t->spad = later(later(t->spad, first) + words, data);
-		fifo_put(&t->fifo, t->part.bytes, t->spad);
+		fifo_put(t->fifo, t->part.bytes, t->spad);
 		return words;
 	}
 	if (!t->part.last)
@@ -170,12 +171,10 @@ static uint64_t fill(struct dma *d, uint64_t first, uint64_t data, uint32_t slow
 	return words;
 }
 
-static uint64_t send(struct dma *d, uint64_t sent)
+static ALWAYS_INLINE uint64_t send(struct dma_transfer *t, uint64_t sent)
 {
-	struct dma_transfer *t = &d->transfer[DMA_STORE];
-
 	if (!t->stripped) {
-		fifo_put(&t->fifo, t->part.bytes, sent);
+		fifo_put(t->fifo, t->part.bytes, sent);
 		return t->part.words;
 	}
 	if (!t->part.last)
@@ -192,8 +191,10 @@ void dma_init(struct dma *d, const struct rivulet_board *b)
 	memset(d, 0, sizeof(*d));
 	d->board = b;
 	d->last = DMA_STORE;
-	for (int i = 0; i < DMA_USERS; i++)
-		d->transfer[i].fifo.size = (uint64_t)b->bursts * b->burst_bytes;
+	for (int i = 0; i < DMA_USERS; i++) {
+		d->transfer[i].fifo = &d->fifo[i];
+		d->fifo[i].size = (uint64_t)b->bursts * b->burst_bytes;
+	}
 }
 
 void dma_ask(struct dma *d, uint64_t beats, uint64_t now)
@@ -209,7 +210,7 @@ void dma_ask(struct dma *d, uint64_t beats, uint64_t now)
 }
 
 /* The first cycle in which the port can grant a burst. */
-static uint64_t port_ready(const struct dma *d)
+static ALWAYS_INLINE uint64_t port_ready(const struct dma *d)
 {
 	uint64_t at = d->free;
 
@@ -244,7 +245,7 @@ uint64_t dma_next(const struct dma *d, enum dma_user *who)
  * The cycles for which a step holds the port. A step of several bursts takes at least the time for
  * which they are outstanding, divided by the bursts that may be outstanding.
  */
-static uint64_t hold(const struct dma *d, const struct dma_transfer *t)
+static ALWAYS_INLINE uint64_t hold(const struct dma *d, const struct dma_transfer *t)
 {
 	uint64_t bursts = t->part.bursts, cycles = t->part.beats + bursts * d->board->burst_gap;
 
@@ -253,24 +254,67 @@ static uint64_t hold(const struct dma *d, const struct dma_transfer *t)
 	return later(cycles, bursts * d->board->mem_latency / d->board->bursts);
 }
 
-struct dma_grant dma_serve(struct dma *d, enum dma_user who, uint64_t now, uint32_t slow)
+static ALWAYS_INLINE struct dma_grant serve(struct dma *d, enum dma_user who, struct dma_transfer *t,
+					    uint64_t now, uint32_t slow)
 {
-	struct dma_transfer *t = &d->transfer[who];
 	uint64_t beats = t->part.beats, first = now + d->board->mem_latency;
 	struct dma_grant g = { .free = now + hold(d, t), .last = t->step + 1 == t->steps };
 
 	d->grant[d->grants++ % DMA_GRANTS] = now;
 	d->free = g.free;
 	if (who == DMA_LOAD)
-		g.words = fill(d, first, first + beats, slow);
+		g.words = fill(t, first, first + beats, slow);
 	else if (who == DMA_STORE)
-		g.words = send(d, now + beats);
+		g.words = send(t, now + beats);
 	if (who != DMA_FETCH)
 		d->last = who;
 	g.end = who == DMA_LOAD ? t->spad : first + beats;
 	t->step++;
 	t->on = !g.last;
 	if (t->on)
-		prepare(d, who, g.free, slow);
+		prepare(d, who, t, g.free, slow);
 	return g;
+}
+
+struct dma_grant dma_serve(struct dma *d, enum dma_user who, uint64_t now, uint32_t slow)
+{
+	return serve(d, who, &d->transfer[who], now, slow);
+}
+
+static bool alone(const struct dma *d, enum dma_user who)
+{
+	for (int i = 0; i < DMA_USERS; i++)
+		if (i != (int)who && d->transfer[i].on)
+			return false;
+	return true;
+}
+
+/* The grants of dma_run(), without questions whose answers @who gives. */
+static ALWAYS_INLINE uint64_t run(struct dma *d, enum dma_user who, uint64_t at, uint64_t until,
+				  uint32_t slow, struct dma_run *r)
+{
+	struct dma_transfer t = d->transfer[who];
+
+	while (t.step + 1 < t.steps && at < until) {
+		struct dma_grant g = serve(d, who, &t, at, slow);
+
+		r->last = at;
+		r->busy += g.free - at;
+		at = later(port_ready(d), t.ready);
+	}
+	d->transfer[who] = t;
+	return at;
+}
+
+struct dma_run dma_run(struct dma *d, enum dma_user who, uint64_t at, uint64_t until, uint32_t slow)
+{
+	struct dma_run r = { .last = at, .next = at };
+
+	if (!alone(d, who))
+		return r;
+	if (who == DMA_LOAD)
+		r.next = run(d, DMA_LOAD, at, until, slow, &r);
+	else if (who == DMA_STORE)
+		r.next = run(d, DMA_STORE, at, until, slow, &r);
+	return r;
 }

@@ -47,12 +47,13 @@ struct dma_transfer {
 	/* LOAD: cycle in which the fill stage ends; STORE: the drain stage */
 	uint64_t spad;
 	uint64_t strip[2];	/* cycles in which the last two strips left the row buffer */
-	struct dma_fifo fifo;
+	struct dma_fifo *fifo;
 };
 
 struct dma {
 	const struct rivulet_board *board;
 	struct dma_transfer transfer[DMA_USERS]; /* FETCH: ready, and the beats of its burst */
+	struct dma_fifo fifo[DMA_USERS];
 	uint64_t free;				 /* the port is */
 	uint64_t grant[DMA_GRANTS];		 /* of the bursts before */
 	uint64_t grants;
@@ -78,5 +79,17 @@ struct dma_grant {
  * @slow: of 1024 words at the scratchpad, the number that take a cycle more
  */
 struct dma_grant dma_serve(struct dma *d, enum dma_user who, uint64_t now, uint32_t slow);
+/** struct dma_run - steps that were granted one after the other */
+struct dma_run {
+	uint64_t last; /* cycle of the last grant */
+	uint64_t next; /* cycle of the one that follows, which is not made */
+	uint64_t busy; /* cycles for which they hold the port */
+};
+/**
+ * dma_run() - grant the steps of @who from cycle @at on that are before cycle @until, but not the last
+ * one of its instruction, while no other unit has a request
+ * The same as dma_serve() and dma_next() in turns, in less time. @who is LOAD or STORE.
+ */
+struct dma_run dma_run(struct dma *d, enum dma_user who, uint64_t at, uint64_t until, uint32_t slow);
 
 #endif

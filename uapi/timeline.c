@@ -519,14 +519,18 @@ static uint32_t slowdown(const struct rivulet_timeline *t, const struct flight *
 	return work_inp_writes(&t->work) / t->board->dn;
 }
 
+static bool uses_acc(const struct rivulet_decoded *d)
+{
+	return d->form == RIVULET_FORM_load ? d->load.mem == RIVULET_MEM_ACC :
+					      d->store.mem == RIVULET_MEM_ACC;
+}
+
 static void take_acc(struct rivulet_timeline *t, const struct flight *f, uint64_t cycles)
 {
 	const struct rivulet_decoded *d = &f->e.insn;
-	bool acc = d->form == RIVULET_FORM_load ? d->load.mem == RIVULET_MEM_ACC :
-						  d->store.mem == RIVULET_MEM_ACC;
 	uint64_t per = f->e.cost.words ? f->e.cost.spad / f->e.cost.words : 1;
 
-	if (!acc || !cycles)
+	if (!uses_acc(d) || !cycles)
 		return;
 	work_delay_conv(&t->work, &t->config, d, cycles / (per ? per : 1), t->now);
 	t->stale |= STALE_WORK;
@@ -553,6 +557,20 @@ static void grant(struct rivulet_timeline *t, enum dma_user who)
 	t->stale |= STALE(UNIT_START + number) | STALE(UNIT_END + number);
 }
 
+/* Grants the bursts before cycle @until in which no other unit can have a part. */
+static void grant_run(struct rivulet_timeline *t, uint64_t until)
+{
+	struct queue *q = &t->queue[t->who == DMA_STORE ? RIVULET_Q_STORE : RIVULET_Q_LOAD];
+	struct dma_run r;
+
+	if (t->who == DMA_FETCH || uses_acc(&last_flight(q)->e.insn))
+		return;
+	r = dma_run(&t->dma, t->who, t->at[UNIT_GRANT], until, slowdown(t, last_flight(q)));
+	t->now = r.last;
+	t->stats.port_busy += r.busy;
+	t->at[UNIT_GRANT] = r.next;
+}
+
 /*
  * Grants the next burst, and those that follow it before cycle @until, while the other units have
  * nothing to do with them.
@@ -560,6 +578,9 @@ static void grant(struct rivulet_timeline *t, enum dma_user who)
 static void grant_until(struct rivulet_timeline *t, uint64_t until)
 {
 	do {
+		grant_run(t, until);
+		if (t->at[UNIT_GRANT] >= until)
+			return;
 		t->now = t->at[UNIT_GRANT];
 		grant(t, t->who);
 		t->at[UNIT_GRANT] = dma_next(&t->dma, &t->who);
