@@ -463,13 +463,24 @@ bool rvl_narrow_settle(struct rvl_graph *g, const struct rivulet_board *b, struc
 /** Reads a matmul over a flattened image as a convolution whose kernel is the image. */
 void rvl_matmul_over_image(struct rvl_layer *l, const struct rvl_view *image);
 
+/**
+ * Where weight (@m, @k) lies; those of the same output are @w->k_stride bytes apart. The value without
+ * the zero point @zp is (int8_t)(byte ^ @flip) + @flip - @zp.
+ */
+static inline const uint8_t *rvl_weights_at(const struct rvl_weights *w, int64_t m, int64_t k, int *flip, int *zp)
+{
+	*flip = w->t->type == RVL_TYPE_U8 ? 128 : 0;
+	*zp = w->t->quant.zp[w->t->quant.n > 1 ? m : 0];
+	return (const uint8_t *)w->t->data + m * w->m_stride + k * w->k_stride;
+}
+
 /** Weight (@m, @k) without its zero point, in [-255, 255]. */
 static inline int rvl_weight(const struct rvl_weights *w, int64_t m, int64_t k)
 {
-	uint8_t byte = ((const uint8_t *)w->t->data)[m * w->m_stride + k * w->k_stride];
-	int zp = w->t->quant.zp[w->t->quant.n > 1 ? m : 0];
+	int flip, zp;
+	const uint8_t *p = rvl_weights_at(w, m, k, &flip, &zp);
 
-	return (w->t->type == RVL_TYPE_U8 ? byte : (int8_t)byte) - zp;
+	return (int8_t)(*p ^ flip) + flip - zp;
 }
 
 /** For struct rvl_graph's keeps_int8. */

@@ -20,19 +20,62 @@ static uint32_t terms_of(int lo, int hi)
 	return rvl_max(1, rvl_max(up, down));
 }
 
-static uint32_t terms_needed(const struct rvl_weights *w)
+/* What all weights are, without their zero points. */
+struct weight_range {
+	int lo, hi; /* around 0 */
+};
+
+/* Adds the weights of output @m to its sum. */
+static void add_row(const struct rvl_weights *w, int64_t m, uint32_t *sum, struct weight_range *r)
 {
-	int lo = 0, hi = 0;
+	int flip, zp, lo = r->lo, hi = r->hi;
+	const uint8_t *p = rvl_weights_at(w, m, 0, &flip, &zp);
+	uint32_t s = 0;
+
+	for (int64_t k = 0; k < w->k; k++) {
+		int v = (int8_t)(p[k * w->k_stride] ^ flip) + flip - zp;
+
+		s += v;
+		lo = v < lo ? v : lo;
+		hi = v > hi ? v : hi;
+	}
+	sum[m] = s;
+	r->lo = lo;
+	r->hi = hi;
+}
+
+/* Adds the weights of product channel @k to the sums of all outputs. */
+static void add_column(const struct rvl_weights *w, int64_t k, uint32_t *sum, struct weight_range *r)
+{
+	int64_t per_output = w->t->quant.n > 1;
+	int flip, zp, lo = r->lo, hi = r->hi;
+	const uint8_t *p = rvl_weights_at(w, 0, k, &flip, &zp);
 
 	for (int64_t m = 0; m < w->m; m++) {
-		for (int64_t k = 0; k < w->k; k++) {
-			int v = rvl_weight(w, m, k);
+		int v = (int8_t)(p[m * w->m_stride] ^ flip) + flip - w->t->quant.zp[m * per_output];
 
-			lo = v < lo ? v : lo;
-			hi = v > hi ? v : hi;
-		}
+		sum[m] += v;
+		lo = v < lo ? v : lo;
+		hi = v > hi ? v : hi;
 	}
-	return terms_of(lo, hi);
+	r->lo = lo;
+	r->hi = hi;
+}
+
+/* The sum of the weights of each output. They are read in the order in which they lie in memory. */
+static struct weight_range sum_weights(const struct rvl_weights *w, uint32_t *sum)
+{
+	struct weight_range r = { 0, 0 };
+
+	if (w->k_stride <= w->m_stride) {
+		for (int64_t m = 0; m < w->m; m++)
+			add_row(w, m, sum, &r);
+		return r;
+	}
+	memset(sum, 0, w->m * sizeof(*sum));
+	for (int64_t k = 0; k < w->k; k++)
+		add_column(w, k, sum, &r);
+	return r;
 }
 
 /* Without values: zero points alone decide, so that what fits now fits with the values too. */
@@ -46,13 +89,12 @@ static uint32_t terms_bound(const struct rvl_tensor *w)
 	return most;
 }
 
+/* Makes the sums of weights in l->p.bias the biases. */
 static void fold_bias(struct rvl_layer *l, const struct rvl_tensor *bias)
 {
 	for (int64_t m = 0; m < l->p.m; m++) {
-		uint32_t sum = 0, b = bias ? ((const uint32_t *)bias->data)[m] : 0;
+		uint32_t sum = l->p.bias[m], b = bias ? ((const uint32_t *)bias->data)[m] : 0;
 
-		for (int64_t k = 0; k < l->p.w.k; k++)
-			sum += rvl_weight(&l->p.w, m, k);
 		l->p.raw_bias[m] = (int32_t)b;
 		l->p.bias[m] = (int32_t)(b - (uint32_t)l->in.zp * sum);
 	}
@@ -95,6 +137,7 @@ static struct rvl_layer *finish(struct rvl_graph *g, struct rvl_layer *l, const 
 				bool values, const char **why)
 {
 	const struct rvl_tensor *bias = n->n_in > 2 ? n->in[2] : NULL;
+	struct weight_range r;
 
 	set_clamp(l, n);
 	l->p.terms = terms_bound(l->p.w.t);
@@ -108,7 +151,8 @@ static struct rvl_layer *finish(struct rvl_graph *g, struct rvl_layer *l, const 
 		*why = "not enough memory for its weights";
 		return NULL;
 	}
-	l->p.terms = terms_needed(&l->p.w);
+	r = sum_weights(&l->p.w, (uint32_t *)l->p.bias);
+	l->p.terms = terms_of(r.lo, r.hi);
 	fold_bias(l, bias);
 	set_factors(l, n);
 	return l;

@@ -55,15 +55,24 @@ static void pack_row(const struct rvl_layer *l, const struct rvl_block *b, int64
 	const struct rvl_product *p = &l->p;
 	int64_t taps = p->win.kh * p->win.kw, cpg = l->in.v.c / p->group;
 	int64_t c0 = m / (p->m / p->group) * cpg, c1 = c0 + cpg;
-	int64_t stride = taps, tap = b->ky * p->win.kw + b->kx;
+	int64_t stride = taps, tap = b->ky * p->win.kw + b->kx, step, first, past;
+	const uint8_t *w;
+	int flip, zp;
 
 	if (p->gather) {
 		c1 = cpg * taps;
 		stride = 1;
 		tap = 0;
 	}
-	for (int64_t i = rvl_max(k, c0); i < rvl_min(k + n, c1); i++)
-		out[i - k] = rvl_summand(rvl_weight(&p->w, m, (i - c0) * stride + tap), b->term);
+	step = stride * p->w.k_stride;
+	first = rvl_max(k, c0);
+	past = rvl_min(k + n, c1);
+	w = rvl_weights_at(&p->w, m, (first - c0) * stride + tap, &flip, &zp);
+	for (int64_t i = first; i < past; i++, w += step) {
+		int v = (int8_t)(*w ^ flip) + flip - zp;
+
+		out[i - k] = p->terms == 1 ? v : rvl_summand(v, b->term);
+	}
 }
 
 void rvl_dense_pack(const struct rivulet_board *b, const struct rvl_layer *l,
