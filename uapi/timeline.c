@@ -663,11 +663,9 @@ static enum unit next_unit(struct rivulet_timeline *t)
 
 		t->at[unit] = next_of(t, unit);
 	}
-	for (enum unit unit = 0; unit < UNITS; unit++) {
-		if (t->at[unit] >= at)
-			continue;
-		at = t->at[unit];
-		next = unit;
+	for (enum unit unit = 0; unit < UNITS; unit++) { /* in a form without branches */
+		next = t->at[unit] < at ? unit : next;
+		at = t->at[unit] < at ? t->at[unit] : at;
 	}
 	return next;
 }

@@ -13,13 +13,13 @@
 #define PROF_RECORDS_MAX 1048575
 #define MAX_WORDS	 16383 /* columns of one LOAD or STORE */
 
-#define CHUNK 256
+#define CHUNK 1024
 
-/* Room for the accesses of so many operations. */
+/* Room for so many accesses. Those of an operation are next to each other. */
 struct rvl_op_accesses {
 	struct rvl_op_accesses *next;
 	uint32_t used;
-	struct rvl_op_access of[CHUNK][RVL_OP_ACCESSES];
+	struct rvl_op_access of[CHUNK];
 };
 
 void rvl_stream_init(struct rvl_stream *s, const struct rivulet_board *b, bool prof,
@@ -44,11 +44,17 @@ void rvl_stream_free(struct rvl_stream *s)
 	s->op = NULL;
 }
 
+/*
+ * Room for the accesses of the next operation, behind those of the last one, to which none are added
+ * from here on.
+ */
 static struct rvl_op_access *new_accesses(struct rvl_stream *s)
 {
 	struct rvl_op_accesses *a = s->accesses;
 
-	if (!a || a->used == CHUNK) {
+	if (a && s->last_op < s->n)
+		a->used += s->op[s->last_op].accesses;
+	if (!a || a->used + RVL_OP_ACCESSES > CHUNK) {
 		a = malloc(sizeof(*a));
 		if (!a)
 			return NULL;
@@ -56,7 +62,7 @@ static struct rvl_op_access *new_accesses(struct rvl_stream *s)
 		a->used = 0;
 		s->accesses = a;
 	}
-	return a->of[a->used++];
+	return a->of + a->used;
 }
 
 /* Makes room for one operation more. */
@@ -92,6 +98,8 @@ static struct rvl_insn_op *append(struct rvl_stream *s, bool cfg)
 		s->rc = rvl_fail(s->err, -ENOMEM, "no memory for a command stream");
 		return NULL;
 	}
+	if (!cfg)
+		s->last_op = s->n;
 	s->op[s->n] = (struct rvl_insn_op){ .cfg = cfg, .layer = s->layer, .access = access };
 	return &s->op[s->n++];
 }

@@ -19,9 +19,10 @@
 #define POP_BIT	 6
 #define PUSH_BIT 10
 
-/* Operations (not CFG) of one queue in order. */
+/* Operations (not CFG) of one queue in order, and the kinds of memory that each touches. */
 struct lane {
 	uint32_t *op;
+	uint8_t *kinds;
 	uint32_t n;
 };
 
@@ -124,13 +125,32 @@ static bool ops_meet(const struct rvl_insn_op *a, const struct rvl_insn_op *b)
 	return false;
 }
 
+#define KINDS_WRITTEN 4 /* bit of the first kind that is written; below are those that are touched */
+#define KINDS_TOUCHED 0xf
+
+/* The kinds of memory (RVL_AT_*) that @op touches, and those that it writes. */
+static uint8_t kinds_of(const struct rvl_insn_op *op)
+{
+	uint8_t kinds = 0;
+
+	for (uint32_t i = 0; i < op->accesses; i++)
+		kinds |= (op->access[i].write << KINDS_WRITTEN | 1) << op->access[i].at;
+	return kinds;
+}
+
 /* How many operations of @lane must be done before @op. A result of at most @known adds no wait. */
 static uint32_t newest_conflict(const struct sched *c, const struct lane *lane,
-				const struct rvl_insn_op *op, uint32_t known)
+				const struct rvl_insn_op *op, uint8_t kinds, uint32_t known)
 {
-	for (uint32_t i = lane->n; i > known; i--)
-		if (ops_meet(&c->s->op[lane->op[i - 1]], op))
+	uint8_t touched = kinds & KINDS_TOUCHED, written = kinds >> KINDS_WRITTEN;
+
+	for (uint32_t i = lane->n; i > known; i--) {
+		uint8_t other = lane->kinds[i - 1];
+
+		if (((other >> KINDS_WRITTEN & touched) | (other & written)) &&
+		    ops_meet(&c->s->op[lane->op[i - 1]], op))
 			return i;
+	}
 	return known;
 }
 
@@ -159,35 +179,52 @@ static void inherit(struct sched *c, struct rvl_insn_op *op)
 
 static void place(struct sched *c, struct rvl_insn_op *op, int last)
 {
+	struct lane *own = &c->lane[op->queue];
+	uint8_t kinds = kinds_of(op);
+
 	inherit(c, op);
 	for (int q = 0; q < RIVULET_QUEUES; q++) {
 		uint32_t known = op->seq[q], need;
 
 		if (q == op->queue)
 			continue;
-		need = last == q ? c->lane[q].n : newest_conflict(c, &c->lane[q], op, known);
+		need = last == q ? c->lane[q].n : newest_conflict(c, &c->lane[q], op, kinds, known);
 		if (need > known)
 			wait_for(c, op, q, need);
 	}
-	c->lane[op->queue].op[c->lane[op->queue].n++] = op - c->s->op;
+	own->op[own->n] = op - c->s->op;
+	own->kinds[own->n++] = kinds;
+}
+
+/* Makes room in a lane for the operations that @l->n counts, and empties it. */
+static int make_lane(struct lane *l)
+{
+	uint32_t most = l->n ? l->n : 1;
+
+	l->n = 0;
+	l->op = calloc(most, sizeof(*l->op));
+	l->kinds = calloc(most, sizeof(*l->kinds));
+	return l->op && l->kinds ? 0 : -ENOMEM;
 }
 
 int rvl_schedule(struct rvl_stream *s, bool serial)
 {
 	struct sched c = { .s = s };
-	uint32_t *mem = calloc((size_t)RIVULET_QUEUES * (s->n ? s->n : 1), sizeof(*mem));
-	int last = -1;
+	int last = -1, rc = 0;
 
-	if (!mem)
-		return -ENOMEM;
-	for (int q = 0; q < RIVULET_QUEUES; q++)
-		c.lane[q].op = mem + (size_t)q * s->n;
-	for (uint32_t i = 0; i < s->n; i++) {
+	for (uint32_t i = 0; i < s->n; i++)
+		c.lane[s->op[i].queue].n += !s->op[i].cfg;
+	for (int q = 0; q < RIVULET_QUEUES && !rc; q++)
+		rc = make_lane(&c.lane[q]);
+	for (uint32_t i = 0; i < s->n && !rc; i++) {
 		if (s->op[i].cfg)
 			continue;
 		place(&c, &s->op[i], serial ? last : -1);
 		last = s->op[i].queue;
 	}
-	free(mem);
-	return 0;
+	for (int q = 0; q < RIVULET_QUEUES; q++) {
+		free(c.lane[q].op);
+		free(c.lane[q].kinds);
+	}
+	return rc;
 }

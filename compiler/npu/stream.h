@@ -33,7 +33,7 @@ struct rvl_insn_op {
 	uint32_t layer;
 	uint32_t accesses;
 	uint32_t seq[4]; /* operations of each queue done before this one starts */
-	struct rvl_op_access *access; /* RVL_OP_ACCESSES; NULL for configuration */
+	struct rvl_op_access *access; /* NULL for configuration */
 };
 
 struct rvl_op_accesses;
@@ -45,6 +45,7 @@ struct rvl_stream {
 	uint32_t variant, length; /* being emitted; length 0: int8 */
 	struct rvl_insn_op *op;
 	uint32_t n, cap;
+	uint32_t last_op; /* the last that is no configuration, if there is one */
 	struct rvl_op_accesses *accesses; /* of all operations */
 	uint32_t most; /* instructions, with END */
 	uint32_t layer;
