@@ -23,6 +23,7 @@ include tests/graphs/part.mk
 include tests/ibtf/part.mk
 include tests/zoo/part.mk
 $(eval $(call unit_test,isa_check,compiler sim uapi,-lm))
+$(eval $(call unit_test,kept_check,compiler sim uapi,-lm))
 $(eval $(call unit_test,sparse,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,reconstruct,compiler kernels sim uapi,-lm -lnettle))
 $(eval $(call unit_test,function,compiler kernels sim uapi,-lm -lnettle))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The command streams of all NPU steps, in each variant. */
+#include "npu/kept_check.h"
 #include "npu/stream.h"
 #include "program/program.h"
 
@@ -80,6 +81,16 @@ static int emit_stream(struct rvl_backend *be, struct rvl_bstep *step, struct em
 	return rc;
 }
 
+static int check_stream(struct rvl_backend *be, const struct rvl_bstep *step, const struct emitted *e,
+			const struct rvl_bcmd *cmd)
+{
+	int rc = rvl_check_stream(be, step, cmd);
+
+	return rc ? rc : rvl_kept_check(be->board, be->layer + step->layer0, step->layers, step->layer0,
+					(const void *)(be->cmds.data + cmd->off),
+					cmd->len / sizeof(struct rivulet_insn), e->layer, be->err);
+}
+
 static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t variant)
 {
 	struct rvl_bcmd *cmd = &step->cmd[variant];
@@ -87,7 +98,7 @@ static int emit_variant(struct rvl_backend *be, struct rvl_bstep *step, uint32_t
 	int rc = emit_stream(be, step, &e, cmd);
 
 	if (!rc)
-		rc = rvl_check_stream(be, step, cmd);
+		rc = check_stream(be, step, &e, cmd);
 	if (!rc)
 		rc = estimate_step(be, &e, step, cmd);
 	if (variant == be->n_variants - 1)
