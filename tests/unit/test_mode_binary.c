@@ -217,7 +217,7 @@ static struct rvl_tensor *pool_bits(struct qg *q, struct rvl_tensor *x, int64_t 
 	return y;
 }
 
-/* A pool of the bits of an image: of the input, or of a layer. */
+/* A pool of the bits of an image, which is the input or that of a layer, or of the bits of sums. */
 static void pooled(struct qg *q, uint64_t seed)
 {
 	struct rvl_tensor *x, *bits;
@@ -227,10 +227,15 @@ static void pooled(struct qg *q, uint64_t seed)
 	x = random_input(q, seed, qg_range(q, 0, 1) ? 64 : qg_range(q, 1, 100));
 	c = plain_binary(x->shape.dim[1], x->shape.dim[1], 3);
 	bits = qb_sign(q, "sign", x);
-	if (seed % 2) {
+	if (seed % 3 == 1) {
 		c.bits = true;
 		qb_conv(q, "first", bits, &c, &bits);
 		c.bits = false;
+	} else if (seed % 3 == 2) {
+		c.only = true;
+		c.relu = qg_range(q, 0, 1);
+		bits = qb_conv(q, "first", bits, &c, NULL);
+		c.only = c.relu = false;
 	}
 	bits = pool_bits(q, bits, c.c, qg_range(q, 2, 3), qg_range(q, 1, 2), qg_range(q, 0, 1));
 	qg_output(q, qb_conv(q, "layer", bits, &c, NULL));
