@@ -124,6 +124,21 @@ struct rivulet_dimension {
 	int64_t value;
 };
 
+/* By what the compiler chooses modes, cuts and cascades. X(identifier, name, what it is) */
+#define RIVULET_MEASURES(X)                                                                        \
+	X(CYCLES, "cycles", "the device's cycles, of equals the energy at the highest level")      \
+	X(ENERGY, "energy", "energy at the highest level, of equals the cycles")
+
+enum rivulet_measure {
+#define RIVULET_MEASURE_ENUM(id, name, doc) RIVULET_BY_##id,
+	RIVULET_MEASURES(RIVULET_MEASURE_ENUM)
+#undef RIVULET_MEASURE_ENUM
+	RIVULET_MEASURE_COUNT
+};
+
+/** rivulet_measure_name() - "cycles" or "energy" */
+const char *rivulet_measure_name(enum rivulet_measure m);
+
 #define RIVULET_NO_VARIANT UINT32_MAX
 
 /** struct rivulet_compile_options - all zero is the default */
@@ -153,6 +168,7 @@ struct rivulet_compile_options {
 	bool no_layouts;       /* every image that the CPU touches is in NCHW */
 	bool no_chains;        /* every operator on the CPU is a step of its own */
 	uint32_t without_modes; /* bit n: CONV mode n is not used, even if the board has it */
+	enum rivulet_measure measure; /* of which the compiler chooses the least */
 	bool no_reconstruct;   /* an operator whose result a float operator reads stays float */
 	bool no_binary;	       /* layers whose inputs and weights have two values are no BinaryConv */
 	bool no_gather;	       /* no patches of a convolution are gathered into channels */
@@ -169,6 +185,18 @@ struct rivulet_compile_options {
 	uint32_t length[RIVULET_LEVELS]; /* stochastic: bits by level (8..256), 0: int8 there,
 					    RIVULET_NO_VARIANT: the program does not run there */
 	uint32_t accuracy[RIVULET_LEVELS]; /* ppm expected at each level, of a plan; 0: unknown */
+};
+
+/**
+ * struct rivulet_explain_contest - how the mode of a layer was chosen
+ * Times and energies (joule at the highest level) are those of the layer and the one before it together.
+ */
+struct rivulet_explain_contest {
+	const char *measure; /* of which the least was chosen */
+	const char *chosen;  /* mode */
+	const char *other;   /* the mode that came next; NULL: none was near, and all this is zero */
+	uint64_t chosen_cycles, other_cycles;
+	double chosen_joule, other_joule;
 };
 
 /** struct rivulet_explain_row - one layer: a node of the optimised graph with what was fused into
@@ -194,6 +222,7 @@ struct rivulet_explain_row {
 	double utilisation; /* macs / (cycles * peak), 0..1; 0 on the CPU */
 	double gops;	    /* 1e9 operations of the array a second at the highest level: 2 array_macs */
 	double dense_gops;  /* the same of the model: 2 macs */
+	struct rivulet_explain_contest contest;
 };
 
 /** struct rivulet_explain_segment - one NPU step in total */

@@ -100,8 +100,20 @@ void rvl_stores_settle(const struct rvl_backend *be);
 /** The steps in order; @node_layer: by node id, RVL_NONE on the CPU. */
 int rvl_steps_make(struct rvl_backend *be, const uint32_t *node_layer);
 
-/** Chooses mode, form and cut of each layer: of those that the tiler finds near, the fastest. */
-int rvl_choose_layers(struct rvl_backend *be);
+/**
+ * Decides modes, forms and cuts of all layers, cascades and what loads ahead. A step for which a mode was
+ * chosen that could make its neighbours slower (struct rvl_mode, rival) is also made without that mode.
+ */
+int rvl_decide(struct rvl_backend *be);
+/**
+ * Chooses mode, form and cut of each layer of a step: of those that the tiler finds near, the best by
+ * opt->measure. be->lowered has the layers as they were lowered.
+ */
+int rvl_choose_layers(struct rvl_backend *be, const struct rvl_bstep *step);
+/** Cycles, the energy in joule at the highest level, and which of two segments is better. */
+double rvl_segment_joule(const struct rvl_backend *be, const struct rivulet_explain_segment *seg);
+bool rvl_segment_better(const struct rvl_backend *be, const struct rivulet_explain_segment *a,
+			const struct rivulet_explain_segment *b);
 /** Whether LOAD could gather the patches of a convolution from a PLAIN operand, and may. */
 bool rvl_can_gather(const struct rvl_backend *be, const struct rvl_layer *l);
 /**
@@ -119,10 +131,12 @@ void rvl_note_form(struct rvl_layer *l);
 #define RVL_TOO_LONG UINT64_MAX
 int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
 		    struct rivulet_explain_segment *seg);
-/** Cycles and a 64th of the bytes moved; RVL_TOO_LONG where the stream is too long. */
-uint64_t rvl_segment_cost(const struct rivulet_explain_segment *seg);
-/** The cost of layers as cascades compare them: cycles, and a little for each byte; or
- * RVL_TOO_LONG. */
+/**
+ * By opt->measure: cycles and a 64th of the bytes moved, or picojoule at the highest level;
+ * RVL_TOO_LONG where the stream is too long.
+ */
+uint64_t rvl_segment_cost(const struct rvl_backend *be, const struct rivulet_explain_segment *seg);
+/** The cost of layers as cascades compare them; or RVL_TOO_LONG. */
 int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n, uint64_t *cost);
 /** Whether another step reads or writes @s, too. */
 bool rvl_crosses_steps(const struct rvl_backend *be, const struct rvl_store *s);
@@ -136,10 +150,12 @@ bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const s
 int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_layer *alone,
 		    uint32_t n, uint32_t *changes);
 /**
- * Decides which values stay in INP between two layers, and which layers' first weights are loaded
- * ahead; after rvl_choose_layers().
+ * Decides which values stay in INP between two layers of a step, and which layers' first weights are
+ * loaded ahead; after rvl_choose_layers().
  */
-int rvl_cascade(struct rvl_backend *be);
+int rvl_cascade(struct rvl_backend *be, struct rvl_bstep *step);
+/** Notes on the layers what rvl_cascade() decided. */
+void rvl_note_cascades(struct rvl_backend *be);
 /** Decides whose first weights of the @n layers of a step load ahead, if the options allow it. */
 int rvl_prefetch_layers(struct rvl_backend *be, struct rvl_layer **l, uint32_t n);
 /** Slots, stores and products of the NPU steps; once rvl_cascade() has decided. */

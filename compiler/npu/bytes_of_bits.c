@@ -85,9 +85,7 @@ static int trial(const struct rvl_backend *be, uint64_t *cycles)
 	}
 	rc = rvl_lower(&t);
 	if (!rc)
-		rc = rvl_choose_layers(&t);
-	if (!rc)
-		rc = rvl_cascade(&t);
+		rc = rvl_decide(&t);
 	*cycles = 0;
 	for (uint32_t i = 0; i < t.n_steps && !rc && *cycles != RVL_TOO_LONG; i++) {
 		const struct rvl_bstep *s = &t.step[i];

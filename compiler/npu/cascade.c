@@ -238,7 +238,7 @@ static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 	}
 	if (!rc)
 		rc = time_step(be, l, step->layers, &without);
-	if (!rc && rvl_segment_cost(&with) < rvl_segment_cost(&without)) {
+	if (!rc && rvl_segment_cost(be, &with) < rvl_segment_cost(be, &without)) {
 		for (uint32_t i = 0; i < step->layers; i++)
 			*l[i] = plain[i];
 		count_bytes(be, &with, &without);
@@ -266,7 +266,7 @@ static int keep_values(struct rvl_backend *be, struct rvl_bstep *step,
 		rc = rvl_keep_values(be, l, alone, step->layers, &changes);
 	if (!rc && changes)
 		rc = time_step(be, l, step->layers, &with);
-	if (!rc && changes && rvl_segment_cost(&with) < rvl_segment_cost(&without))
+	if (!rc && changes && rvl_segment_cost(be, &with) < rvl_segment_cost(be, &without))
 		count_bytes(be, &with, &without);
 	else
 		for (uint32_t i = 0; i < step->layers && !rc; i++)
@@ -300,7 +300,7 @@ static void note(struct rvl_backend *be, struct rvl_layer *l, const char *what)
 	l->note = l->note ? rvl_graph_printf(be->g, "%s; %s", l->note, what) : what;
 }
 
-static void note_layers(struct rvl_backend *be)
+void rvl_note_cascades(struct rvl_backend *be)
 {
 	for (uint32_t i = 0; i < be->n_layers; i++) {
 		struct rvl_layer *l = be->layer[i];
@@ -321,20 +321,10 @@ static void note_layers(struct rvl_backend *be)
 	}
 }
 
-int rvl_cascade(struct rvl_backend *be)
+int rvl_cascade(struct rvl_backend *be, struct rvl_bstep *step)
 {
-	/* With stochastic layers there is no cascade, for the reason that rvl_choose_layers() has. */
-	bool may = !be->opt->no_cascade && !be->opt->stochastic && be->board;
-	int rc = 0;
-
-	for (uint32_t i = 0; i < be->n_steps && !rc; i++) {
-		struct rvl_bstep *step = &be->step[i];
-
-		if (step->npu)
-			rc = may ? cascade_step(be, step) :
-				   rvl_prefetch_layers(be, be->layer + step->layer0, step->layers);
-	}
-	if (!rc)
-		note_layers(be);
-	return rc;
+	/* With stochastic layers there is no cascade, for the reason that rvl_decide() has. */
+	if (!be->opt->no_cascade && !be->opt->stochastic && be->board)
+		return cascade_step(be, step);
+	return rvl_prefetch_layers(be, be->layer + step->layer0, step->layers);
 }

@@ -85,27 +85,12 @@ int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t
 	return rc;
 }
 
-/* Every store by itself, so that streams can be timed before the memory plan. */
-static void place_apart(const struct rvl_backend *be)
-{
-	uint64_t at = 0;
-
-	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
-		struct rvl_store *s = be->store[i];
-
-		if (!s || s->place != RIVULET_PLACE_ARENA || s->root->id != i || s->base)
-			continue;
-		s->offset = at;
-		at += rvl_div_up(s->size, RIVULET_PAGE_BYTES) * RIVULET_PAGE_BYTES;
-	}
-	rvl_stores_settle(be);
-}
-
 /* A candidate for a layer: a mode, its form of the product, gathered or not, and a cut. */
 struct candidate {
 	const struct rvl_mode *mode;
 	struct rvl_product p;
 	struct rvl_tiling t;
+	uint64_t least; /* estimate of its form */
 };
 
 struct candidates {
@@ -133,7 +118,7 @@ static void add_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct 
 	uint32_t n = rvl_cuts(b, l, NULL, cut, TIMED);
 
 	for (uint32_t i = 0; i < n; i++) {
-		c->c[c->n++] = (struct candidate){ .mode = l->mode, .p = l->p, .t = cut[i] };
+		c->c[c->n++] = (struct candidate){ .mode = l->mode, .p = l->p, .t = cut[i], .least = cut[0].cost };
 		c->least = rvl_min(c->least, cut[i].cost);
 	}
 }
@@ -176,41 +161,59 @@ uint32_t rvl_forms_most(void)
 	return modes * 2;
 }
 
-/* Picojoule at the highest level. */
-static double energy_of(const struct rivulet_board *b, const struct rivulet_explain_segment *seg)
+/* Makes @o the first of the contest, or the second if no other offer of its mode is better. */
+static void enter(struct rvl_backend *be, struct rvl_contest *c, const struct rvl_offer *o, bool best)
 {
-	struct rivulet_estimate_row row;
-	struct rivulet_work w = { 0 };
+	bool energy = be->opt->measure == RIVULET_BY_ENERGY;
 
-	rvl_add_work(&w, seg);
-	rvl_estimate_level(b, b->levels - 1, &w, &row);
-	return row.joule;
+	if (best) {
+		if (c->first.mode && c->first.mode != o->mode)
+			c->second = c->first;
+		c->first = *o;
+		return;
+	}
+	if (o->mode != c->first.mode &&
+	    (!c->second.mode || (energy ? o->joule < c->second.joule : o->cycles < c->second.cycles)))
+		c->second = *o;
+}
+
+/* Whether a candidate is not worth its time: its estimate, which is of cycles, is far from the least. */
+static bool is_far(const struct rvl_backend *be, const struct candidates *c, const struct candidate *k)
+{
+	/* By energy, a slower mode can be the better one, but not a slower cut of it. */
+	uint64_t least = be->opt->measure == RIVULET_BY_ENERGY ? k->least : c->least;
+
+	return k->t.cost * 100 > least * NEAR;
 }
 
 /*
- * The fastest candidate, and of several the one of the least energy. The layer is timed behind the
- * one before it, beside which its weights load; @before is 0 or 1.
+ * The best candidate by the measure. The layer is timed behind the one before it, beside which its
+ * weights load; @before is 0 or 1.
  */
 static int time_candidates(struct rvl_backend *be, struct rvl_layer **at, uint32_t before,
-			   const struct candidates *c, uint32_t *best)
+			   const struct candidates *c, struct rvl_contest *contest, uint32_t *best)
 {
-	uint64_t least = UINT64_MAX;
-	double joule = 0;
+	struct rivulet_explain_segment least = { .cycles = RVL_TOO_LONG };
 	int rc = 0;
 
 	for (uint32_t i = 0; i < c->n && !rc; i++) {
 		struct rivulet_explain_segment seg = { 0 };
-		double e;
+		struct rvl_offer o = { .mode = c->c[i].mode };
+		bool better;
 
-		if (c->c[i].t.cost * 100 > c->least * NEAR)
+		if (is_far(be, c, &c->c[i]))
 			continue;
 		use(*at, &c->c[i]);
 		rc = rvl_time_layers(be, at - before, 1 + before, &seg);
-		e = rc ? 0 : energy_of(be->board, &seg);
-		if (rc || seg.cycles > least || (seg.cycles == least && e >= joule))
+		if (rc || seg.cycles == RVL_TOO_LONG)
 			continue;
-		least = seg.cycles;
-		joule = e;
+		o.cycles = seg.cycles;
+		o.joule = rvl_segment_joule(be, &seg);
+		better = least.cycles == RVL_TOO_LONG || rvl_segment_better(be, &seg, &least);
+		enter(be, contest, &o, better);
+		if (!better)
+			continue;
+		least = seg;
 		*best = i;
 	}
 	return rc;
@@ -218,45 +221,32 @@ static int time_candidates(struct rvl_backend *be, struct rvl_layer **at, uint32
 
 static int choose_candidate(struct rvl_backend *be, struct rvl_layer **at, uint32_t before)
 {
+	struct rvl_contest *contest = rvl_arena_alloc(be->g->arena, sizeof(*contest));
 	uint32_t forms = rvl_forms_most(), best = 0;
 	struct rvl_layer *form = calloc(forms, sizeof(*form));
 	struct candidates c = { .c = calloc(forms * TIMED, sizeof(*c.c)), .least = UINT64_MAX };
-	int rc = c.c && form ? 0 : -ENOMEM;
+	int rc = c.c && form && contest ? 0 : -ENOMEM;
 
 	if (!rc) {
+		*contest = (struct rvl_contest){ 0 };
 		forms = rvl_forms(be, *at, form);
 		for (uint32_t i = 0; i < forms; i++)
 			add_cuts(be->board, &form[i], &c);
-		rc = time_candidates(be, at, before, &c, &best);
+		rc = time_candidates(be, at, before, &c, contest, &best);
 		use(*at, &c.c[best]);
+		(*at)->contest = contest;
 	}
 	free(form);
 	free(c.c);
 	return rc;
 }
 
-int rvl_choose_layers(struct rvl_backend *be)
+int rvl_choose_layers(struct rvl_backend *be, const struct rvl_bstep *step)
 {
 	int rc = 0;
 
-	/*
-	 * A plan predicts the time of a length from a program that has other lengths, too: what all
-	 * variants share must not depend on the lengths.
-	 */
-	if (be->opt->stochastic)
-		return 0;
-	be->lowered = rvl_arena_array(be->g->arena, be->n_layers, sizeof(*be->lowered));
-	if (!be->lowered)
-		return rvl_fail(be->err, -ENOMEM, "no memory for layers");
-	for (uint32_t i = 0; i < be->n_layers; i++)
-		be->lowered[i] = *be->layer[i];
-	place_apart(be);
-	for (uint32_t i = 0; i < be->n_steps && !rc; i++) {
-		const struct rvl_bstep *s = &be->step[i];
-
-		for (uint32_t j = 0; s->npu && j < s->layers && !rc; j++)
-			if (be->layer[s->layer0 + j]->mode)
-				rc = choose_candidate(be, be->layer + s->layer0 + j, j > 0);
-	}
+	for (uint32_t j = 0; j < step->layers && !rc; j++)
+		if (be->layer[step->layer0 + j]->mode)
+			rc = choose_candidate(be, be->layer + step->layer0 + j, j > 0);
 	return rc;
 }

@@ -153,6 +153,11 @@ struct rvl_mode {
 	const struct rvl_mode *int8; /* takes its place in variants without a bitstream length */
 	bool direct;		     /* never of gathered patches */
 	/*
+	 * Its engines are not those of other modes, so that it changes what overlaps with the layers beside
+	 * it: a step is also decided without the mode (decide.c).
+	 */
+	bool rival;
+	/*
 	 * Bytes of l->p.own, on which alone nest, array and emit depend beside the other fields of the
 	 * layer: layers of equal bytes take equal time (memo.c). 0: the layers are told apart by the
 	 * address.
@@ -307,6 +312,18 @@ static inline int64_t rvl_ring_words(const struct rvl_ring *r)
  * One pass of the engines over an activation: the operand as it is or its product in a mode, then
  * the epilogue.
  */
+/* Cost of a layer behind the one before it; joule at the highest level. */
+struct rvl_offer {
+	const struct rvl_mode *mode;
+	uint64_t cycles;
+	double joule;
+};
+
+/* The best offers of two modes. */
+struct rvl_contest {
+	struct rvl_offer first, second;
+};
+
 struct rvl_layer {
 	const struct rvl_node *node; /* named in `explain` */
 	const char *fused;	     /* nodes done in the same pass, or NULL */
@@ -328,6 +345,7 @@ struct rvl_layer {
 	struct rvl_tiling t;
 	uint32_t ahead; /* tiles of the layer before that are emitted behind the first weights */
 	bool too_long; /* a cut was refused for the length of its command stream */
+	const struct rvl_contest *contest; /* how @mode was chosen, or NULL */
 };
 
 /** Whether the next layer takes turns with @l, whose result it reads in a ring. */

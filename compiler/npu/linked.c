@@ -57,11 +57,37 @@ bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const s
 	       readers(be, s) == 1 && !rvl_crosses_steps(be, s);
 }
 
-uint64_t rvl_segment_cost(const struct rivulet_explain_segment *seg)
+double rvl_segment_joule(const struct rvl_backend *be, const struct rivulet_explain_segment *seg)
 {
-	return seg->cycles == RVL_TOO_LONG ?
-		       RVL_TOO_LONG :
-		       seg->cycles + (seg->read_bytes + seg->write_bytes) / BYTES_COST;
+	struct rivulet_estimate_row row;
+	struct rivulet_work w = { 0 };
+
+	rvl_add_work(&w, seg);
+	rvl_estimate_level(be->board, be->board->levels - 1, &w, &row);
+	return row.joule;
+}
+
+bool rvl_segment_better(const struct rvl_backend *be, const struct rivulet_explain_segment *a,
+			const struct rivulet_explain_segment *b)
+{
+	double ja, jb;
+
+	if (a->cycles == RVL_TOO_LONG || b->cycles == RVL_TOO_LONG)
+		return a->cycles < b->cycles;
+	if (be->opt->measure == RIVULET_BY_CYCLES && a->cycles != b->cycles)
+		return a->cycles < b->cycles;
+	ja = rvl_segment_joule(be, a);
+	jb = rvl_segment_joule(be, b);
+	return ja < jb || (ja == jb && a->cycles < b->cycles);
+}
+
+uint64_t rvl_segment_cost(const struct rvl_backend *be, const struct rivulet_explain_segment *seg)
+{
+	if (seg->cycles == RVL_TOO_LONG)
+		return RVL_TOO_LONG;
+	if (be->opt->measure == RIVULET_BY_ENERGY)
+		return (uint64_t)(rvl_segment_joule(be, seg) * 1e12);
+	return seg->cycles + (seg->read_bytes + seg->write_bytes) / BYTES_COST;
 }
 
 int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n, uint64_t *cost)
@@ -69,6 +95,6 @@ int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t
 	struct rivulet_explain_segment seg = { 0 };
 	int rc = rvl_time_layers(be, l, n, &seg);
 
-	*cost = rvl_segment_cost(&seg);
+	*cost = rvl_segment_cost(be, &seg);
 	return rc;
 }

@@ -519,7 +519,7 @@ static void prefer_plain(struct rvl_backend *be)
 	}
 }
 
-/* With stochastic layers the cut is final; else rvl_choose_layers() chooses it. */
+/* With stochastic layers the cut is final; else rvl_decide() chooses it. */
 static bool choose_gather(struct rvl_backend *be, struct rvl_layer *l)
 {
 	struct rvl_layer direct = *l;

@@ -153,6 +153,7 @@ static struct rvl_layer bare_layer(struct rvl_memo *m, const struct rvl_layer *l
 
 	c.node = NULL;
 	c.fused = c.note = NULL;
+	c.contest = NULL;
 	c.in.s = number_of(m, l->in.s);
 	c.b.s = number_of(m, l->b.s);
 	c.out.s = number_of(m, l->out.s);

@@ -247,6 +247,7 @@ const struct rvl_mode rvl_mode_planes = {
 	.name = "planes",
 	.isa = RIVULET_MODE_BITPLANE,
 	.missing = "this board has no bucket engines",
+	.rival = true,
 	.own_size = sizeof(struct own),
 	.form = form,
 	.nest = nest,

@@ -84,7 +84,7 @@ int rvl_prefetch_layers(struct rvl_backend *be, struct rvl_layer **l, uint32_t n
 
 	for (uint32_t i = 0; i < n; i++)
 		l[i]->ahead = 0;
-	/* With stochastic layers nothing is chosen by time, for the reason of rvl_choose_layers(). */
+	/* With stochastic layers nothing is chosen by time, for the reason of rvl_decide(). */
 	if (be->opt->no_prefetch || be->opt->stochastic || !be->board)
 		return 0;
 	while (at < n && !rc) {

@@ -156,9 +156,7 @@ static int back(struct rvl_backend *be, const void *onnx, size_t size, struct ri
 	if (!rc)
 		rc = rvl_lower(be);
 	if (!rc)
-		rc = rvl_choose_layers(be);
-	if (!rc)
-		rc = rvl_cascade(be);
+		rc = rvl_decide(be);
 	if (!rc)
 		rvl_steps_sum(be);
 	if (!rc)

@@ -121,6 +121,32 @@ static void node_row(struct rivulet_explain *e, const struct rvl_node *n, const 
 							     .step = step };
 }
 
+const char *rivulet_measure_name(enum rivulet_measure m)
+{
+#define MEASURE_NAME(id, name, doc) name,
+	static const char *const names[] = { RIVULET_MEASURES(MEASURE_NAME) };
+#undef MEASURE_NAME
+
+	return names[m];
+}
+
+/* Cascades and steps as a whole may have decided otherwise; then the contest says nothing. */
+static void contest_of(const struct rvl_layer *l, enum rivulet_measure measure,
+		       struct rivulet_explain_contest *out)
+{
+	const struct rvl_contest *c = l->contest;
+
+	if (!c || c->first.mode != l->mode || !c->second.mode)
+		return;
+	*out = (struct rivulet_explain_contest){ .measure = rivulet_measure_name(measure),
+						 .chosen = c->first.mode->name,
+						 .other = c->second.mode->name,
+						 .chosen_cycles = c->first.cycles,
+						 .other_cycles = c->second.cycles,
+						 .chosen_joule = c->first.joule,
+						 .other_joule = c->second.joule };
+}
+
 static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, uint32_t index,
 		      uint32_t step)
 {
@@ -140,6 +166,7 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 		 (long long)l->out.v.c, (long long)l->out.v.h, (long long)l->out.v.w);
 	if (!l->out.flat)
 		r->out = copy_text(e, out);
+	contest_of(l, be->opt->measure, &r->contest);
 	r->layout = layout_text(result_of(l->node), l->out.s->blocked);
 	r->fused = copy_text(e, l->fused);
 	r->macs = l->p.macs;

@@ -290,7 +290,8 @@ static uint32_t options_hash(const struct rivulet_compile_options *o, const uint
 			       o->no_cascade << 6 | o->no_views << 7 |
 			       o->no_prefetch << 8 | o->no_layouts << 9 |
 			       o->no_reconstruct << 10 | o->no_gather << 11 |
-			       o->no_binary << 12 | o->no_chains << 13;
+			       o->no_binary << 12 | o->no_chains << 13 |
+			       (uint32_t)o->measure << 14;
 	uint32_t h = rivulet_crc32c(0, &flags, sizeof(flags));
 	uint8_t quantise[32];
 

@@ -21,6 +21,16 @@ static void json_string(struct rvl_out *o, const char *key, const char *s, const
 	rvl_put(o, "\"%s", after);
 }
 
+static void json_contest(struct rvl_out *o, const struct rivulet_explain_contest *c)
+{
+	rvl_put(o,
+		", \"contest\": {\"measure\": \"%s\", \"chosen\": \"%s\", \"chosen_cycles\": %" PRIu64
+		", \"chosen_joule\": %.9g, \"other\": \"%s\", \"other_cycles\": %" PRIu64
+		", \"other_joule\": %.9g}",
+		c->measure, c->chosen, c->chosen_cycles, c->chosen_joule, c->other, c->other_cycles,
+		c->other_joule);
+}
+
 static void json_row(struct rvl_out *o, const struct rivulet_explain_row *r, bool last)
 {
 	rvl_put(o, "    {\"step\": %u, ", r->step);
@@ -36,9 +46,12 @@ static void json_row(struct rvl_out *o, const struct rivulet_explain_row *r, boo
 	rvl_put(o,
 		"\"macs\": %" PRIu64 ", \"array_macs\": %" PRIu64 ", \"cycles\": %" PRIu64
 		", \"read_bytes\": %" PRIu64 ", \"write_bytes\": %" PRIu64
-		", \"utilisation\": %.6f, \"gops\": %.3f, \"dense_gops\": %.3f}%s\n",
+		", \"utilisation\": %.6f, \"gops\": %.3f, \"dense_gops\": %.3f",
 		r->macs, r->array_macs, r->cycles, r->read_bytes, r->write_bytes, r->utilisation,
-		r->gops, r->dense_gops, last ? "" : ",");
+		r->gops, r->dense_gops);
+	if (r->contest.other)
+		json_contest(o, &r->contest);
+	rvl_put(o, "}%s\n", last ? "" : ",");
 }
 
 static void json_segment(struct rvl_out *o, const struct rivulet_explain_segment *s, bool last)

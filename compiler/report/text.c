@@ -67,6 +67,28 @@ static void text_rows(const struct rivulet_explain *e, struct rvl_out *o)
 	}
 }
 
+/* The modes that competed for a layer, where several were near. */
+static void text_contests(const struct rivulet_explain *e, struct rvl_out *o)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < e->n_rows; i++) {
+		const struct rivulet_explain_contest *c = &e->rows[i].contest;
+		char a[16], b[16];
+
+		if (!c->other)
+			continue;
+		if (!any)
+			rvl_put(o, "\nmodes chosen by %s, with the layer before; and those that came next\n",
+				c->measure);
+		any = true;
+		rvl_put(o, "%4u  %-24s %8s: %8s cycles %10.3f uJ; %8s: %8s cycles %10.3f uJ\n",
+			e->rows[i].step, e->rows[i].node, c->chosen,
+			rvl_si(c->chosen_cycles, a, sizeof(a)), 1e6 * c->chosen_joule, c->other,
+			rvl_si(c->other_cycles, b, sizeof(b)), 1e6 * c->other_joule);
+	}
+}
+
 static void text_segments(const struct rivulet_explain *e, struct rvl_out *o)
 {
 	if (e->n_segments)
@@ -137,6 +159,7 @@ int rivulet_explain_text(const struct rivulet_explain *e, struct rivulet_blob *o
 
 	rvl_put(&o, "board %s, peak %u MACs per cycle\n", e->board, e->peak);
 	text_rows(e, &o);
+	text_contests(e, &o);
 	text_segments(e, &o);
 	text_levels(e, &o);
 	if (e->program_bytes)

@@ -220,7 +220,8 @@ static struct rivulet_explain_row rows[] = {
 	{ .node = "conv", .op = "QConv", .where = "npu", .reason = "gather", .fused = "relu", .pitches = "",
 	  .out = "1x6x14x14", .layout = "blocked",
 	  .bound = "array", .array_macs = 235200, .step = 1, .macs = 117600, .cycles = 6496, .read_bytes = 1540, .write_bytes = 999,
-	  .utilisation = 0.283, .gops = 24.1144, .dense_gops = 12.0572 },
+	  .utilisation = 0.283, .gops = 24.1144, .dense_gops = 12.0572,
+	  .contest = { "energy", "planes", "dense", 2100, 1900, 1.5e-6, 1.75e-6 } },
 	{ .node = "huge", .op = "QConv", .where = "npu", .reason = "", .fused = "", .pitches = "", .out = "1x6", .layout = "nhwc",
 	  .bound = "port", .step = 1,
 	  .macs = UINT64_C(12345678901), .cycles = 1000, .read_bytes = 1000000, .write_bytes = 9995,
@@ -257,6 +258,9 @@ static const char *const made_text =
 	"   1  huge   QConv           1x6        nhwc     npu    12.3 G   1.00 k   1.00 M   10.0 k 100."
 	"0 %     0.00 8222222.15  port   \n"
 	"\n"
+	"modes chosen by energy, with the layer before; and those that came next\n"
+	"   1  conv                       planes:   2.10 k cycles      1.500 uJ;    dense:   1.90 k cycles      1.750 uJ\n"
+	"\n"
 	"NPU step  layers     insns    cycles      LOAD      CONV       ALU     STORE      por"
 	"t    array\n"
 	"       1       2       140    15.4 k    4.59 k    11.5 k    1.02 k     134      4.70 "
@@ -284,7 +288,9 @@ static const char *const made_json =
 	"    {\"step\": 1, \"node\": \"conv\", \"op\": \"QConv\", \"where\": \"npu\", \"reason"
 	"\": \"gather\", \"fused\": \"relu\", \"out\": \"1x6x14x14\", \"layout\": \"blocked\", \"pitches\": \"\", \"bound\": \"array\", \""
 	"macs\": 117600, \"array_macs\": 235200, \"cycles\": 6496, \"read_bytes\": 1540, \"write_by"
-	"tes\": 999, \"utilisation\": 0.283000, \"gops\": 24.114, \"dense_gops\": 12.057},\n"
+	"tes\": 999, \"utilisation\": 0.283000, \"gops\": 24.114, \"dense_gops\": 12.057, "
+	"\"contest\": {\"measure\": \"energy\", \"chosen\": \"planes\", \"chosen_cycles\": 2100, "
+	"\"chosen_joule\": 1.5e-06, \"other\": \"dense\", \"other_cycles\": 1900, \"other_joule\": 1.75e-06}},\n"
 	"    {\"step\": 1, \"node\": \"huge\", \"op\": \"QConv\", \"where\": \"npu\", \"reason"
 	"\": \"\", \"fused\": \"\", \"out\": \"1x6\", \"layout\": \"nhwc\", \"pitches\": \"\", \"bound\": \"port\", \"macs\": 1234567890"
 	"1, \"array_macs\": 0, \"cycles\": 1000, \"read_bytes\": 1000000, \"write_bytes\": 9995, \"u"

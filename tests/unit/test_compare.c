@@ -222,6 +222,8 @@ START_TEST(what_cannot_be_compared)
 	EXPECT(words("compile", "--export %s/q.onnx"), RVL_EXIT_USAGE);
 	ck_assert_str_eq(rvl_tool_error, "--export is for a model that --calibrate quantises");
 	EXPECT(words("compile", "--range mse"), RVL_EXIT_USAGE);
+	EXPECT(words("compile", "--optimise joy"), RVL_EXIT_USAGE);
+	ck_assert_str_eq(rvl_tool_error, "--optimise is cycles or energy, not \"joy\"");
 }
 END_TEST
 

@@ -15,6 +15,10 @@ _rivulet()
 		mapfile -t COMPREPLY < <(compgen -W "daemon cpu $(echo /dev/accel/accel*) ${boards//.board/}" -- "$cur")
 		return
 		;;
+	--optimise)
+		mapfile -t COMPREPLY < <(compgen -W "cycles energy" -- "$cur")
+		return
+		;;
 	--priority)
 		mapfile -t COMPREPLY < <(compgen -W "low normal high" -- "$cur")
 		return

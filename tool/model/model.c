@@ -38,9 +38,19 @@ static void clear_frozen(struct rvl_frozen *z)
 	}
 }
 
+static int parse_measure(const char *name, enum rivulet_measure *out)
+{
+	for (*out = 0; *out < RIVULET_MEASURE_COUNT; (*out)++)
+		if (!name || !strcmp(name, rivulet_measure_name(*out)))
+			return 0;
+	return rvl_tool_fail(RVL_EXIT_USAGE, "--optimise is cycles or energy, not \"%s\"", name);
+}
+
 static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 			struct rivulet_compile_options *o)
 {
+	int r;
+
 	*o = (struct rivulet_compile_options) { .batch = (int64_t)a->batch,
 		.frozen = a->frozen.f, .n_frozen = a->frozen.n,
 		.require_npu = a->require_npu, .cpu_only = a->cpu_only, .serial = a->serial,
@@ -56,6 +66,9 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.no_cascade = a->no_cascade,
 		.no_prefetch = a->no_prefetch,
 		.prof = a->prof, .files = &a->beside.files };
+	r = parse_measure(a->optimise, &o->measure);
+	if (r)
+		return r;
 	rvl_dims_fill(&a->dims, o);
 	return rvl_mode_fill(&a->mode, a->cpu_only ? 1 : b->levels, o);
 }

@@ -29,6 +29,7 @@ struct rvl_model_args {
 	bool no_chains;
 	bool no_binary;
 	bool no_taps, no_planes, no_gather, serial, prof;
+	const char *optimise; /* a measure, or NULL: cycles */
 	struct rvl_frozen frozen;
 	struct rvl_mode mode;
 	struct rivulet_plan plan; /* of @plan_file */
@@ -67,6 +68,8 @@ int rvl_model_freeze(void *member, const char *value);
 	  RVL_MEMBER(type, m.no_cascade) },                                                        \
 	{ "no-prefetch", 0, NULL, "load no weights before the end of the layer before",            \
 	  RVL_MEMBER(type, m.no_prefetch) },                                                       \
+	{ "optimise", 0, "cycles|energy", "what modes, cuts and cascades are chosen by (cycles)",  \
+	  RVL_MEMBER(type, m.optimise) },                                                          \
 	{ "require-npu", 0, NULL, "refuse a model with steps on the CPU",                          \
 	  RVL_MEMBER(type, m.require_npu) },                                                       \
 	{ "cpu-only", 0, NULL, "everything on the CPU", RVL_MEMBER(type, m.cpu_only) },            \

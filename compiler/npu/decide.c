@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Decides the layers of each step. Modes are chosen layer by layer, and cascades afterwards, so
+ * that a mode that is the best one for a layer alone can keep it out of a cascade, or change its
+ * neighbours' cuts. Where the board has rivals, a step is therefore decided again without these,
+ * and the better one of both is kept: it never costs more than without the rivals.
+ */
+#include "npu/backend.h"
+#include "npu/mode.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Every store by itself, so that streams can be timed before the memory plan. */
+static void place_apart(const struct rvl_backend *be)
+{
+	uint64_t at = 0;
+
+	for (uint32_t i = 0; i < be->g->n_tensors; i++) {
+		struct rvl_store *s = be->store[i];
+
+		if (!s || s->place != RIVULET_PLACE_ARENA || s->root->id != i || s->base)
+			continue;
+		s->offset = at;
+		at += rvl_div_up(s->size, RIVULET_PAGE_BYTES) * RIVULET_PAGE_BYTES;
+	}
+	rvl_stores_settle(be);
+}
+
+/* What a step was decided to be. */
+struct decision {
+	struct rvl_layer *l;
+	struct rivulet_explain_segment seg;
+	int64_t cascade_bytes;
+};
+
+static int decide_step(struct rvl_backend *be, struct rvl_bstep *step, struct decision *d)
+{
+	struct rvl_layer **l = be->layer + step->layer0;
+	int64_t bytes = be->cascade_bytes;
+	int rc = rvl_choose_layers(be, step);
+
+	if (!rc)
+		rc = rvl_cascade(be, step);
+	if (!rc)
+		rc = rvl_time_layers(be, l, step->layers, &d->seg);
+	for (uint32_t i = 0; i < step->layers; i++)
+		d->l[i] = *l[i];
+	d->cascade_bytes = be->cascade_bytes - bytes;
+	be->cascade_bytes = bytes;
+	return rc;
+}
+
+static void take(struct rvl_backend *be, const struct rvl_bstep *step, const struct decision *d)
+{
+	for (uint32_t i = 0; i < step->layers; i++)
+		*be->layer[step->layer0 + i] = d->l[i];
+	be->cascade_bytes += d->cascade_bytes;
+}
+
+static bool has_product(const struct rvl_backend *be, const struct rvl_bstep *step)
+{
+	for (uint32_t i = 0; i < step->layers; i++)
+		if (be->layer[step->layer0 + i]->mode)
+			return true;
+	return false;
+}
+
+/*
+ * Bits of the rivals that the layers could have, also where none has one: they were candidates for
+ * the cuts of cascades. A board whose only mode is a rival has no choice.
+ */
+static uint32_t rivals_of(const struct rvl_backend *be, const struct rvl_bstep *step)
+{
+	const struct rvl_mode *mode;
+	uint32_t rivals = 0;
+
+	if (!has_product(be, step) || rvl_mode_missing(be->board, &rvl_mode_dense))
+		return 0;
+	for (uint32_t i = 0; (mode = rvl_mode_number(i)); i++)
+		if (mode->rival && !rvl_mode_missing(be->board, mode))
+			rivals |= 1u << mode->isa;
+	return rivals;
+}
+
+/* Decides the step again without the modes @rivals. */
+static int decide_without(struct rvl_backend *be, struct rvl_bstep *step, uint32_t rivals,
+			  struct decision *d)
+{
+	uint32_t modes = be->target.modes;
+	int rc;
+
+	for (uint32_t i = 0; i < step->layers; i++)
+		*be->layer[step->layer0 + i] = be->lowered[step->layer0 + i];
+	be->target.modes &= ~rivals;
+	rc = decide_step(be, step, d);
+	be->target.modes = modes;
+	return rc;
+}
+
+static int decide_both(struct rvl_backend *be, struct rvl_bstep *step)
+{
+	struct decision with = { .l = calloc(step->layers, sizeof(*with.l)) };
+	struct decision without = { .l = calloc(step->layers, sizeof(*without.l)) };
+	int rc = with.l && without.l ? decide_step(be, step, &with) : -ENOMEM;
+	uint32_t rivals = rc ? 0 : rivals_of(be, step);
+
+	if (!rc && rivals)
+		rc = decide_without(be, step, rivals, &without);
+	for (uint32_t i = 0; i < step->layers && !rc && rivals; i++)
+		without.l[i].contest = with.l[i].contest; /* which the rivals were in */
+	if (!rc)
+		take(be, step,
+		     rivals && rvl_segment_better(be, &without.seg, &with.seg) ? &without : &with);
+	free(with.l);
+	free(without.l);
+	return rc;
+}
+
+int rvl_decide(struct rvl_backend *be)
+{
+	int rc = 0;
+
+	/*
+	 * A plan predicts the time of a length from a program that has other lengths, too: what all
+	 * variants share must not depend on the lengths. Stochastic layers are as they were
+	 * lowered.
+	 */
+	if (!be->opt->stochastic) {
+		be->lowered = rvl_arena_array(be->g->arena, be->n_layers, sizeof(*be->lowered));
+		if (!be->lowered)
+			return rvl_fail(be->err, -ENOMEM, "no memory for layers");
+		for (uint32_t i = 0; i < be->n_layers; i++)
+			be->lowered[i] = *be->layer[i];
+		place_apart(be);
+	}
+	for (uint32_t i = 0; i < be->n_steps && !rc; i++)
+		if (be->step[i].npu)
+			rc = be->opt->stochastic ? rvl_cascade(be, &be->step[i]) :
+						   decide_both(be, &be->step[i]);
+	if (!rc)
+		rvl_note_cascades(be);
+	return rc;
+}
