@@ -10,9 +10,12 @@
 static bool joins_layers(const struct rvl_node *n)
 {
 	struct rvl_call c = { .def = n->def, .attr = n->value };
+	int64_t axis;
 
-	if (!rvl_is_general(n, "Concat") || n->out[0]->shape.rank != 4 || n->out[0]->type != RVL_TYPE_F32 ||
-	    rvl_attr_int(&c, "axis") != 1)
+	if (!rvl_is_general(n, "Concat") || n->out[0]->shape.rank != 4 || n->out[0]->type != RVL_TYPE_F32)
+		return false;
+	axis = rvl_attr_int(&c, "axis");
+	if (axis != 1 && axis != 1 - n->out[0]->shape.rank)
 		return false;
 	for (uint32_t i = 0; i < n->n_in; i++) {
 		const struct rvl_node *layer = n->in[i]->producer;

@@ -250,6 +250,8 @@ static const struct {
 	{ FIRST LARGE "BatchNormalization a g4 b4 m4 v0 -> y epsilon=0.0f", 1, 3, false, 1e-6f },
 	{ FIRST "Conv s other -> d pads=[1,1,1,1]; Concat d a -> e axis=1; Add e shift -> f; PRelu f slopes -> h; "
 	  "Sub h shift -> i; Mul i two -> y", 2, 4, false, 1e-6f },
+	{ FIRST "Conv s other -> d pads=[1,1,1,1]; Concat d a -> e axis=-3; Add e shift -> f; Mul f two -> y", 2, 4,
+	  false, 1e-6f },
 	{ FIRST "Concat x a -> e axis=1; const more f32 12,1,1 0.5 0.25 1 2 0 0.75 1 1 3 2 1 0; PRelu e more -> y", 1,
 	  4, false, 0 },
 	{ FIRST "Conv s other -> d pads=[1,1,1,1]; Concat d a -> e axis=2; Add e a4 -> y", 2, 5, false, 1e-6f },
