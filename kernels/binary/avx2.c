@@ -86,7 +86,7 @@ TARGET static void count(const struct rvl_b_call *c)
 #define POST post
 #define LANES 8
 #define FMA(a, b, c) ((post_f)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
-#define RINT(v) ((post_f)_mm256_round_ps((__m256)(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define ROUND(v) ((post_i)_mm256_cvtps_epi32((__m256)(v)))
 #define MAX(v, l) ((post_f)_mm256_max_ps((__m256)(v), (__m256)(l)))
 #define MIN(v, h) ((post_f)_mm256_min_ps((__m256)(v), (__m256)(h)))
 #define BELOW_0(u, a) ((post_f)_mm256_blendv_ps((__m256)(u), (__m256)(a), \

@@ -117,7 +117,7 @@ TARGET static void count_bw(const struct rvl_b_call *c)
 #define POST post
 #define LANES 16
 #define FMA(a, b, c) ((post_f)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
-#define RINT(v) ((post_f)_mm512_roundscale_ps((__m512)(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+#define ROUND(v) ((post_i)_mm512_cvtps_epi32((__m512)(v)))
 #define MAX(v, l) ((post_f)_mm512_max_ps((__m512)(v), (__m512)(l)))
 #define MIN(v, h) ((post_f)_mm512_min_ps((__m512)(v), (__m512)(h)))
 #define BELOW_0(u, a) ((post_f)_mm512_mask_mov_ps((__m512)(u), \

@@ -2,14 +2,18 @@
 /*
  * What follows the sums of a tile, for the vectors of one instruction set. The file that includes it
  * defines POST, the name of the function; TARGET, an attribute; LANES, floats of a vector; FMA(a, b,
- * c); RINT(v); MAX(v, l) and MIN(v, h), which give the second operand for a NaN; BELOW_0(u, a), which
- * is a where u < 0 and u elsewhere; and REACH_F(u, t) and REACH_I(q, t), bit i of which says whether
- * lane i of the first operand is at least that of the second. It may define LOAD_S8(p), LOAD_U8(p) and
- * LOAD_S16(p), which widen LANES integers.
+ * c); RINT(v), or ROUND(v), which makes integers of it at once; MAX(v, l) and MIN(v, h), which give
+ * the second operand for a NaN; BELOW_0(u, a), which is a where u < 0 and u elsewhere; and REACH_F(u,
+ * t) and REACH_I(q, t), bit i of which says whether lane i of the first operand is at least that of
+ * the second. It may define LOAD_S8(p), LOAD_U8(p) and LOAD_S16(p), which widen LANES integers.
  *
  * Steps and roundings are those of docs/numerics.md 13 and of ref.c.
  */
 #include <string.h>
+
+#ifndef ROUND
+#define ROUND(v) __builtin_convertvector(RINT(v), post_i)
+#endif
 
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
@@ -117,7 +121,7 @@ INLINE post_f post_shortcut(const struct rvl_b_post *p, const char *from, int at
 INLINE post_i post_store(const struct rvl_b_post *p, const struct post_lanes *l, char *y, int at, post_f u)
 {
 	post_f v = MIN(MAX(u, l->least), l->most);
-	post_i q = __builtin_convertvector(RINT(v), post_i) + l->zero;
+	post_i q = ROUND(v) + l->zero;
 
 	if (p->y == RVL_TYPE_S16) {
 		post_h h = __builtin_convertvector(q, post_h);
