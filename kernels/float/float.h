@@ -74,11 +74,24 @@ struct rvl_f32_bytes_call {
 	int64_t y_row;
 };
 
+/*
+ * y[r * y_row + i] += sum of v[r * v_row + j] * w[j * w_row + i] for j < k, modulo 2^32, for r < rows
+ * and i < n. |v| <= 255; w: bytes.
+ */
+struct rvl_f32_sum_call {
+	const int16_t *v;
+	int64_t v_row, rows, k;
+	const void *w;
+	bool u8;
+	int64_t w_row, n;
+	uint32_t *y;
+	int64_t y_row;
+};
+
 /* Functions of bytes; every set gives the same bits. */
 struct rvl_f32_bytes {
 	void (*convert)(const struct rvl_f32_bytes_call *c);
-	/* y[i] += sum of v[j] * w[j * n + i] for j < k, modulo 2^32. |v| <= 255; w: bytes. */
-	void (*sum)(const int16_t *v, int64_t k, const void *w, bool u8, int64_t n, uint32_t *y);
+	void (*sum)(const struct rvl_f32_sum_call *c);
 };
 
 #define RVL_F32_MR 12	/* most rows and columns of a tile */

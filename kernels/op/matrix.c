@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of matrices, and determinants. Integers wider than a byte are summed in 64 bits. */
+/* Products of matrices. Integers wider than a byte are summed in 64 bits. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "float/product.h"
 #include "isa.h"
+#include "qmath.h"
 #include "rivulet_op.h"
 #include "sizes.h"
 
 #define ROW 256		/* results of a row at a time */
+#define FEW_ROWS 16	/* of a product of bytes: most that do not convert the right operand */
 
 /* y[batch][m][n] = sum of a[m][k] * b[k][n]; distances in elements. */
 struct product {
@@ -257,6 +259,74 @@ static void run_exact(const struct product *p)
 	rvl_f32_run(&j, l.to + left_floats(p), p->c->pool);
 }
 
+/* ---- the same of few rows ---- */
+
+/* Few rows use a byte of the right operand too seldom to convert it. */
+static bool has_few_rows(const struct product *p)
+{
+	return p->m <= FEW_ROWS && rvl_shape_count(&p->batch) == 1;
+}
+
+struct few {
+	const struct product *p;
+	int16_t *left;		/* less the zero points */
+	int32_t total[FEW_ROWS];	/* of each row */
+};
+
+static void read_left(struct few *f)
+{
+	const struct product *p = f->p;
+	const struct rvl_value *a = &p->c->in[0];
+
+	for (int64_t r = 0; r < p->m; r++) {
+		int32_t zero = (int32_t)zero_of(p->c, 2, r, p->m, p->m * p->k, 0);
+
+		f->total[r] = 0;
+		for (int64_t k = 0; k < p->k; k++) {
+			int32_t v = rvl_ld8(a->data, r * p->am + k * p->ak, a->type == RVL_TYPE_U8) - zero;
+
+			f->left[r * p->k + k] = (int16_t)v;
+			f->total[r] += v;
+		}
+	}
+}
+
+/* Panels of columns, packed or where they lie. A sum begins with what the zero points take off. */
+static void few_panels(void *arg, int64_t first, int64_t past)
+{
+	const struct few *f = arg;
+	const struct product *p = f->p;
+	int64_t width = rvl_f32_kernels()->nr;
+	const uint8_t *packed = (const uint8_t *)p->c->packed, *x = p->c->in[1].data;
+
+	for (int64_t i = first; i < past; i++) {
+		int64_t col = i * width;
+		struct rvl_f32_sum_call s = {
+			.v = f->left, .v_row = p->k, .rows = p->m, .k = p->k,
+			.w = packed ? packed + col * p->k : x + col, .u8 = p->c->in[1].type == RVL_TYPE_U8,
+			.w_row = packed ? width : p->n, .n = rvl_least(width, p->n - col),
+			.y = (uint32_t *)p->c->out[0].data + col, .y_row = p->n,
+		};
+
+		for (int64_t j = 0; j < s.n; j++) {
+			uint32_t zero = (uint32_t)zero_of(p->c, 3, col + j, p->n, p->n * p->k, 0);
+
+			for (int64_t r = 0; r < p->m; r++)
+				s.y[r * s.y_row + j] = 0 - zero * (uint32_t)f->total[r];
+		}
+		rvl_f32_kernels()->bytes->sum(&s);
+	}
+}
+
+static void run_few(const struct product *p)
+{
+	struct few f = { .p = p, .left = p->c->scratch };
+	int64_t width = rvl_f32_kernels()->nr;
+
+	read_left(&f);
+	rvl_for_range(p->c, rvl_ceil_div(p->n, width), 1 + 65536 / (1 + p->m * p->k * width), few_panels, &f);
+}
+
 static int64_t product_scratch(const struct product *p)
 {
 	struct rvl_f32_job j;
@@ -282,7 +352,10 @@ static int run_product(struct product *p)
 		return 0;
 	}
 	if (is_exact(p)) {
-		run_exact(p);
+		if (has_few_rows(p))
+			run_few(p);
+		else
+			run_exact(p);
 		return 0;
 	}
 	rvl_for_range(p->c, p->n ? rows : 0, 1 + 16384 / (1 + p->n * p->k), row_range, p);
@@ -539,82 +612,6 @@ static int run_gemm(struct rvl_call *c)
 	return run_product(&p);
 }
 
-/* ---- Det ---- */
-
-static int infer_det(struct rvl_call *c)
-{
-	struct rvl_shape s = c->in[0].shape;
-
-	if (s.rank < 2 || s.dim[s.rank - 1] != s.dim[s.rank - 2])
-		return rvl_op_fail(c, "its input has no square matrices");
-	s.rank -= 2;
-	rvl_set_out(c, 0, c->in[0].type, &s);
-	return 0;
-}
-
-static int64_t scratch_det(const struct rvl_call *c)
-{
-	return rvl_count(&c->in[0]) * (int64_t)sizeof(double);
-}
-
-/* Brings the row with the largest element of column @k to row @k. Returns whether it moved. */
-static bool pivot(double *a, int64_t n, int64_t k)
-{
-	int64_t best = k;
-
-	for (int64_t i = k + 1; i < n; i++)
-		if (fabs(a[i * n + k]) > fabs(a[best * n + k]))
-			best = i;
-	for (int64_t j = 0; j < n && best != k; j++) {
-		double v = a[k * n + j];
-
-		a[k * n + j] = a[best * n + j];
-		a[best * n + j] = v;
-	}
-	return best != k;
-}
-
-/* Gaussian elimination in place. */
-static double determinant(double *a, int64_t n)
-{
-	double det = 1.0;
-
-	for (int64_t k = 0; k < n; k++) {
-		if (pivot(a, n, k))
-			det = -det;
-		det *= a[k * n + k];
-		if (a[k * n + k] == 0.0)
-			return 0.0;
-		for (int64_t i = k + 1; i < n; i++) {
-			double f = a[i * n + k] / a[k * n + k];
-
-			for (int64_t j = k + 1; j < n; j++)
-				a[i * n + j] -= f * a[k * n + j];
-		}
-	}
-	return det;
-}
-
-static void det_range(void *arg, int64_t first, int64_t past)
-{
-	const struct rvl_call *c = arg;
-	int64_t n = c->in[0].shape.dim[c->in[0].shape.rank - 1];
-
-	for (int64_t i = first; i < past; i++) {
-		double *a = (double *)c->scratch + i * n * n;
-
-		rvl_convert(RVL_TYPE_F64, a, RVL_TYPE_F32,
-			    (const float *)c->in[0].data + i * n * n, n * n);
-		((float *)c->out[0].data)[i] = (float)determinant(a, n);
-	}
-}
-
-static int run_det(struct rvl_call *c)
-{
-	rvl_for_range(c, rvl_count(&c->out[0]), 1, det_range, c);
-	return 0;
-}
-
 /* ---- descriptors ---- */
 
 #define GEMM(opset, least, ...) { \
@@ -647,8 +644,5 @@ const struct rvl_op_def rvl_ops_matrix[] = {
 	GEMM(1, 3, RVL_IGNORED("broadcast")),
 	GEMM(7, 3),
 	GEMM(11, 2),
-	{ .name = "Det", .since = 11, .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT },
-	  .infer = infer_det, .run = run_det, .scratch = scratch_det,
-	  .doc = "determinant of each matrix" },
 	RVL_OPS_END
 };

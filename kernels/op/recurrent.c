@@ -166,13 +166,16 @@ static int32_t add_bytes(const struct net *k, uint32_t i, int d, int64_t first, 
 	int64_t rows = k->kind->gates * k->n, cols = i == 1 ? k->in : k->n;
 	int32_t total = 0;
 	int16_t part[PART];
+	struct rvl_f32_sum_call sums = {
+		.v = part, .rows = 1, .k = n, .w = (const uint8_t *)w->data + (d * cols + first) * rows,
+		.u8 = w->type == RVL_TYPE_U8, .w_row = rows, .n = rows, .y = sum,
+	};
 
 	for (int64_t c = 0; c < n; c++) {
 		part[c] = (int16_t)(rvl_quantize(v[first + c], scale, zero, 0, 255) - zero);
 		total += part[c];
 	}
-	rvl_f32_kernels()->bytes->sum(part, n, (const uint8_t *)w->data + (d * cols + first) * rows,
-				      w->type == RVL_TYPE_U8, rows, sum);
+	rvl_f32_kernels()->bytes->sum(&sums);
 	return total;
 }
 

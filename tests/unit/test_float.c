@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chance.h"
 #include "float/shapes.h"
 #include "isa.h"
+#include "kernels/guarded.h"
 #include "rivulet_kernels.h"
 #include "shapes_case.h"
 #include "suite.h"
@@ -224,6 +226,58 @@ START_TEST(functions_are_exact_in_every_set)
 }
 END_TEST
 
+/* Sums of products of bytes, of which the memory ends with the last row. */
+static void check_sums(const struct rvl_f32_sum_call *call, uint64_t *seed)
+{
+	struct rvl_f32_sum_call c = *call;
+	int64_t last = (c.k - 1) * c.w_row + c.n;
+	struct test_guarded w = test_guarded((size_t)last, 1);
+	int16_t v[6 * 21];
+	uint32_t y[6 * 80], sum[6 * 80];
+
+	c.w = w.p;
+	c.v = v;
+	c.y = y;
+	for (int64_t i = 0; i < last; i++)
+		((uint8_t *)w.p)[i] = (uint8_t)splitmix(seed);
+	for (int64_t i = 0; i < c.rows * c.v_row; i++)
+		v[i] = (int16_t)((int)(splitmix(seed) % 511) - 255);
+	for (int64_t i = 0; i < c.rows * c.y_row; i++)
+		y[i] = sum[i] = (uint32_t)splitmix(seed);
+	for (int64_t r = 0; r < c.rows; r++)
+		for (int64_t j = 0; j < c.k; j++)
+			for (int64_t i = 0; i < c.n; i++) {
+				const uint8_t *at = (const uint8_t *)w.p + j * c.w_row + i;
+
+				sum[r * c.y_row + i] += (uint32_t)(v[r * c.v_row + j] *
+								   (c.u8 ? *at : (int8_t)*at));
+			}
+	rvl_f32_kernels()->bytes->sum(&c);
+	ck_assert_mem_eq(y, sum, (size_t)(c.rows * c.y_row) * sizeof(*y));
+	test_drop(&w);
+}
+
+START_TEST(sums_of_bytes_are_exact_in_every_set)
+{
+	struct rvl_cpu_set set;
+	uint64_t seed = 5;
+
+	for (uint32_t s = 0; rvl_cpu_set(s, &set); s++) {
+		if (rvl_cpu_force(set.name, NULL))
+			continue;
+		for (int i = 0; i < random_cases(300); i++) {
+			struct rvl_f32_sum_call c = {
+				.rows = 1 + (int64_t)(splitmix(&seed) % 6), .k = 1 + (int64_t)(splitmix(&seed) % 21),
+				.n = 1 + (int64_t)(splitmix(&seed) % 80), .u8 = i % 2, .v_row = 21, .y_row = 80,
+			};
+
+			c.w_row = c.n + (int64_t)(splitmix(&seed) % 3);
+			check_sums(&c, &seed);
+		}
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("float");
@@ -233,6 +287,7 @@ int main(void)
 	tcase_add_loop_test(shapes, threads_share_layers_evenly, 0,
 			    (int)(sizeof(layers) / sizeof(layers[0])));
 	tcase_add_test(shapes, taps_without_channels_cost_nothing);
+	tcase_add_test(shapes, sums_of_bytes_are_exact_in_every_set);
 	tcase_add_loop_test(shapes, functions_are_exact_in_every_set, 0,
 			    sizeof(functions) / sizeof(functions[0]));
 	return run_suite(s);

@@ -166,11 +166,12 @@ START_TEST(products_with_zero_points)
 }
 END_TEST
 
-/* Sums beyond 2^24, which float does not hold, over several blocks and panels; b constant or not. */
+/* Sums beyond 2^24, which float does not hold, over several blocks and panels; few rows or many; b constant or not. */
 START_TEST(long_products_of_bytes)
 {
-	enum { M = 5, K = 700, N = 37 };
-	static uint8_t a[M * K], b[K * N], z[N];
+	enum { M = 21, K = 701, N = 37 };
+	int m = _i & 2 ? M : 5;
+	static uint8_t a[M * K], b[K * N], za[M], z[N];
 	static int32_t y[M * N];
 
 	for (int i = 0; i < M * K; i++)
@@ -179,19 +180,21 @@ START_TEST(long_products_of_bytes)
 		b[i] = i % 7 ? 255 - i % 3 : (uint8_t)i;
 	for (int i = 0; i < N; i++)
 		z[i] = (uint8_t)(i % 4);
+	for (int i = 0; i < M; i++)
+		za[i] = (uint8_t)(i % 3);
 	for (int i = 0; i < M * N; i++) {
 		y[i] = 0;
 		for (int k = 0; k < K; k++)
-			y[i] += (a[i / N * K + k] - 1) * (b[k * N + i % N] - z[i % N]);
+			y[i] += (a[i / N * K + k] - za[i / N]) * (b[k * N + i % N] - z[i % N]);
 	}
 	ck_assert_int_gt(y[N], 1 << 24);
 	op_begin("MatMulInteger", 10);
-	op_in(RVL_TYPE_U8, DIMS(M, K), a, M * K);
-	(_i ? op_const : op_in)(RVL_TYPE_U8, DIMS(K, N), b, K * N);
-	IN_U8(RANK0, 1);
+	op_in(RVL_TYPE_U8, DIMS(m, K), a, m * K);
+	(_i & 1 ? op_const : op_in)(RVL_TYPE_U8, DIMS(K, N), b, K * N);
+	op_in(RVL_TYPE_U8, DIMS(m), za, m);
 	op_in(RVL_TYPE_U8, DIMS(N), z, N);
 	op_ok(1);
-	op_want(0, RVL_TYPE_S32, DIMS(M, N), y, M * N);
+	op_want(0, RVL_TYPE_S32, DIMS(m, N), y, m * N);
 }
 END_TEST
 
@@ -427,7 +430,7 @@ int main(void)
 	tcase_add_test(t, products_that_do_not_fit);
 	tcase_add_test(t, long_rows);
 	tcase_add_test(t, products_with_zero_points);
-	tcase_add_loop_test(t, long_products_of_bytes, 0, 2);
+	tcase_add_loop_test(t, long_products_of_bytes, 0, 4);
 	tcase_add_test(t, general_products);
 	tcase_add_test(t, general_products_that_do_not_fit);
 	tcase_add_test(t, determinants);
