@@ -524,13 +524,28 @@ static int measure_reference(struct calibration *c, uint64_t most, uint64_t *run
 	return rc;
 }
 
+/* Comparisons with NaN are false. */
+static int check_bits(const struct rivulet_quantise *q, struct rvl_err *err)
+{
+	if (!(q->bits == 0 || (q->bits >= 1 && q->bits <= RVL_MOST_BITS)))
+		return rvl_fail(err, -EINVAL, "quantise.bits is %g, not a mean of 1 to %d bits", q->bits,
+				RVL_MOST_BITS);
+	if (!(q->bits_loss >= 0 && q->bits_loss <= 100))
+		return rvl_fail(err, -EINVAL, "quantise.bits_loss is %g, not a percentage", q->bits_loss);
+	if (q->bits > 0 && q->bits_loss > 0)
+		return rvl_fail(err, -EINVAL, "quantise.bits and quantise.bits_loss exclude each other");
+	return 0;
+}
+
 int rvl_calibrate(struct rvl_graph *g, const struct rivulet_quantise *q, struct rvl_err *err)
 {
 	struct calibration c = { .g = g, .q = q, .err = err };
 	bool narrow = q->bits > 0 || q->bits_loss > 0;
 	uint64_t runs = 0;
-	int rc = rvl_calibrate_prepare(g, q, err);
+	int rc = check_bits(q, err);
 
+	if (!rc)
+		rc = rvl_calibrate_prepare(g, q, err);
 	if (!rc)
 		rc = rvl_samples_bind(g, q, &c.samples, err);
 	if (!rc)

@@ -310,6 +310,30 @@ START_TEST(losses_that_cannot_be_kept)
 }
 END_TEST
 
+/* Proves that bits and losses out of range are refused by name, with the value. */
+START_TEST(bits_out_of_range)
+{
+	static const struct {
+		double bits, loss;
+		const char *what;
+	} wrong[] = {
+		{ 9, 0, "quantise.bits is 9, not a mean of 1 to 8 bits" },
+		{ 8.001, 0, "quantise.bits is 8.001, not" },
+		{ 0.5, 0, "quantise.bits is 0.5, not" },
+		{ -4, 0, "quantise.bits is -4, not" },
+		{ NAN, 0, "not a mean of 1 to 8 bits" },
+		{ 0, -1, "quantise.bits_loss is -1, not a percentage" },
+		{ 0, 101, "quantise.bits_loss is 101, not a percentage" },
+		{ 0, NAN, "not a percentage" },
+		{ 4, 1, "quantise.bits and quantise.bits_loss exclude each other" },
+	};
+
+	how = (struct rivulet_quantise){ .threads = 1, .bits = wrong[_i].bits, .bits_loss = wrong[_i].loss };
+	fill_data(16);
+	refused(ONE_PRODUCT, -EINVAL, wrong[_i].what);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("bits");
@@ -324,6 +348,7 @@ int main(void)
 	tcase_add_loop_test(t, errors_of_taps_do_not_add_up, 3, 6);
 	tcase_add_test(t, the_loss_is_kept);
 	tcase_add_test(t, outputs_without_values);
+	tcase_add_loop_test(t, bits_out_of_range, 0, 9);
 	tcase_add_test(t, losses_that_cannot_be_kept);
 	return run_suite(s);
 }
