@@ -151,7 +151,7 @@ void rvl_dotprod_dw(const struct rvl_i8_dw_call *c)
 
 const struct rvl_i8_kernels rvl_i8_dotprod = {
 	.mr = MR, .nr = NR, .kr = 4, .offset = { 0, -128 }, .gemm = gemm,
-	.tables = &rvl_i8_tables_neon,
+	.tables = &rvl_i8_tables_neon, .table_bits = RVL_I8_TABLE_BITS_DOTPROD,
 	.dw = { { .nr = 16, .kr = 4, .run = rvl_dotprod_dw } }, .convert = &rvl_i8_convert_base,
 	.requant = rvl_neon_requant16,
 };

@@ -91,7 +91,7 @@ enum rvl_i8_rows {
 	RVL_I8_ROWS,
 };
 
-/* Tables of weights that measured faster than products of 16 bits (make bench-ibtf-cpu). */
+/* Where tables measured faster than products of 16 bits on x86 (make bench-ibtf-cpu). */
 #define RVL_I8_TABLE_BITS \
 	{ [RVL_I8_SEVERAL_ROWS] = 1, [RVL_I8_ONE_ROW] = 3, [RVL_I8_ONE_ROW_LARGE] = 4 }
 
@@ -108,7 +108,7 @@ struct rvl_i8_kernels {
 	int widened;
 	/* Those for weights of few bits, which gemm() looks up in tables; or NULL. */
 	const struct rvl_i8_kernels *tables;
-	/* The widest weights with which these are faster; 0: none. Dot products of bytes have no bits. */
+	/* The widest weights with which these are faster; 0: none. On x86, dot products of bytes have no bits. */
 	int table_bits[RVL_I8_ROWS];
 	struct rvl_i8_dw dw[2];	/* the second one for few channels; run is NULL where there is none */
 	const struct rvl_i8_convert *convert;

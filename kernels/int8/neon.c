@@ -145,7 +145,7 @@ void rvl_neon_dw(const struct rvl_i8_dw_call *c)
 
 const struct rvl_i8_kernels rvl_i8_neon = {
 	.mr = MR, .nr = NR, .kr = 1, .offset = { 0, -128 }, .gemm = gemm,
-	.tables = &rvl_i8_tables_neon, .table_bits = RVL_I8_TABLE_BITS,
+	.tables = &rvl_i8_tables_neon, .table_bits = RVL_I8_TABLE_BITS_NEON,
 	.dw = { { .nr = 16, .kr = 1, .run = rvl_neon_dw } }, .convert = &rvl_i8_convert_base,
 	.requant = rvl_neon_requant16,
 };

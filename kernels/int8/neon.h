@@ -8,6 +8,11 @@
 
 #include "int8/int8.h"
 
+/* Where tables need fewer instructions (scripts/count-arm64-kernels). */
+#define RVL_I8_TABLE_BITS_NEON \
+	{ [RVL_I8_SEVERAL_ROWS] = 2, [RVL_I8_ONE_ROW] = 4, [RVL_I8_ONE_ROW_LARGE] = 4 }
+#define RVL_I8_TABLE_BITS_DOTPROD { [RVL_I8_ONE_ROW] = 1, [RVL_I8_ONE_ROW_LARGE] = 1 }
+
 #define INLINE static inline __attribute__((always_inline))
 
 /* Four requantised sums without the zero point. Not a number becomes the lower bound. */
