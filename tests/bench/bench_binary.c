@@ -14,6 +14,7 @@
 static struct rivulet_board board;
 static float *picture;
 static struct rivulet_examples example;
+static enum rivulet_wide width; /* of the images between binary layers */
 
 /* Both arms average in integers: the bench counts cycles. */
 static struct rivulet_compile_options options(bool quantise)
@@ -22,7 +23,7 @@ static struct rivulet_compile_options options(bool quantise)
 
 	if (quantise)
 		o.quantise = (struct rivulet_quantise){ .examples = &example, .n_examples = 1,
-							.threads = 1 };
+							.wide = width, .threads = 1 };
 	return o;
 }
 
@@ -155,7 +156,7 @@ static struct rivulet_blob program_of(const char *name, const struct rivulet_boa
 }
 
 /* The results of the array and of the CPU's operators, of the same quantised network. */
-static void bench_results(const char *name, const struct rivulet_blob *npu)
+static void bench_results(const char *name, const char *label, const struct rivulet_blob *npu)
 {
 	struct rivulet_blob cpu = program_of(name, NULL);
 	float *out = calloc(2 * OUTPUTS, sizeof(*out));
@@ -168,7 +169,7 @@ static void bench_results(const char *name, const struct rivulet_blob *npu)
 	execute(&cpu, out + OUTPUTS);
 	for (int i = 0; i < OUTPUTS; i++)
 		differ += out[i] != out[OUTPUTS + i];
-	snprintf(suffix, sizeof(suffix), ".%s.differ", name);
+	snprintf(suffix, sizeof(suffix), ".%s.differ", label);
 	at_most("binary", suffix, differ, "outputs", 0);
 	free(out);
 	rivulet_blob_free(&cpu);
@@ -181,8 +182,26 @@ static void bench_bits(void)
 	double without = (double)time_program(program.data, true);
 
 	at_most("binary.birealnet18.pack.share", "", 100.0 * (with - without) / with, "%", 1);
-	bench_results("birealnet18", &program);
+	bench_results("birealnet18", "birealnet18", &program);
 	rivulet_blob_free(&program);
+}
+
+/* The images between the layers in int16. */
+static void bench_wide(void)
+{
+	struct rivulet_compile_options o;
+	struct rivulet_blob program;
+	struct run r;
+
+	width = RIVULET_WIDE_YES;
+	o = options(true);
+	r = compile("birealnet18", &board, &o, true);
+	program = program_of("birealnet18", &board);
+	show("birealnet18.wide", &r);
+	at_most("binary.birealnet18.wide.cpu_convs", "", r.cpu_convs, "convolutions", 0);
+	bench_results("birealnet18", "birealnet18.wide", &program);
+	rivulet_blob_free(&program);
+	width = RIVULET_WIDE_AUTO;
 }
 
 /* The other networks, which have no twin in int8. */
@@ -199,7 +218,7 @@ static void bench_others(void)
 		show(names[i], &r);
 		snprintf(suffix, sizeof(suffix), ".%s.cpu_convs", names[i]);
 		figure("binary", suffix, r.cpu_convs, "convolutions");
-		bench_results(names[i], &program);
+		bench_results(names[i], names[i], &program);
 		rivulet_blob_free(&program);
 	}
 }
@@ -285,6 +304,7 @@ int main(int argc, char **argv)
 	example.data = picture;
 	bench_networks();
 	bench_bits();
+	bench_wide();
 	bench_others();
 	bench_kinds();
 	free(picture);
