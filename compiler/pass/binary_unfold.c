@@ -9,6 +9,7 @@
 #include "pass/passes.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,25 +167,55 @@ static struct rvl_tensor *image(struct unfold *u, struct rvl_tensor *x)
 
 /* ---- signs ---- */
 
+/* The floats below those of @threshold, or @threshold's own integers. */
+static struct rvl_tensor *below(struct unfold *u, const struct rvl_tensor *threshold)
+{
+	int64_t n = rvl_shape_count(&threshold->shape);
+	const float *t = threshold->data;
+	float *v;
+
+	if (threshold->type != RVL_TYPE_F32)
+		return by_channel(u, threshold->type, n, t);
+	v = rvl_arena_array(u->g->arena, (size_t)n, sizeof(*v));
+	for (int64_t i = 0; v && i < n; i++)
+		v[i] = nextafterf(t[i], -INFINITY);
+	if (!v && !u->rc)
+		u->rc = rvl_fail(u->err, -ENOMEM, "no memory for thresholds");
+	return u->rc ? NULL : by_channel(u, threshold->type, n, v);
+}
+
+/*
+ * Where @x reaches the threshold of its channel, or where it does not: *reaches. Opsets below 12 compare
+ * floats by what is above the float before the threshold, which a NaN is not either.
+ */
+static struct rvl_tensor *compared(struct unfold *u, struct rvl_tensor *x, const struct rvl_tensor *threshold,
+				   bool *reaches)
+{
+	bool has = u->g->opset >= COMPARE_OPSET, floats = threshold->type == RVL_TYPE_F32;
+	struct rvl_tensor *t = has ? by_channel(u, threshold->type, rvl_shape_count(&threshold->shape),
+						threshold->data) : below(u, threshold);
+
+	*reaches = has || floats;
+	return u->rc ? NULL : apply(u, has ? "GreaterOrEqual" : floats ? "Greater" : "Less", NULL, RVL_TYPE_BOOL,
+				    &x->shape, (struct operands){ { x, t } });
+}
+
 /* 1 where @x reaches the threshold of its channel, else -1. */
 static struct rvl_tensor *signs(struct unfold *u, struct rvl_tensor *x,
 				const struct rvl_tensor *threshold)
 {
 	const float one = 1, minus_one = -1;
-	struct rvl_tensor *t =
-		by_channel(u, threshold->type, rvl_shape_count(&threshold->shape), threshold->data);
 	struct rvl_tensor *plus = scalar(u, RVL_TYPE_F32, &one),
 			  *minus = scalar(u, RVL_TYPE_F32, &minus_one), *c;
-	bool reaches = u->g->opset >= COMPARE_OPSET;
+	bool reaches;
 
 	x = image(u, x);
 	if (!u->rc && x->type != threshold->type)
 		x = cast(u, x, threshold->type);
 	if (u->rc)
 		return NULL;
-	c = apply(u, reaches ? "GreaterOrEqual" : "Less", NULL, RVL_TYPE_BOOL, &x->shape,
-		  (struct operands){ { x, t } });
-	return apply(u, "Where", NULL, RVL_TYPE_F32, &x->shape,
+	c = compared(u, x, threshold, &reaches);
+	return u->rc ? NULL : apply(u, "Where", NULL, RVL_TYPE_F32, &x->shape,
 		     (struct operands){ { c, reaches ? plus : minus, reaches ? minus : plus } });
 }
 
