@@ -53,6 +53,10 @@ START_TEST(unknown_instruction_set)
 	ck_assert_int_ne(run_program(programs[_i], _i ? "" : "info", out, sizeof(out)), 0);
 	ck_assert_msg(strstr(out, "RIVULET_ISA: z80 is no instruction set of this build; this "
 				  "processor has: scalar"), "said: %s", out);
+	unsetenv("RIVULET_ISA");
+	setenv("RIVULET_TABLES", "maybe", 1);
+	ck_assert_int_ne(run_program(programs[_i], _i ? "" : "info", out, sizeof(out)), 0);
+	ck_assert_msg(strstr(out, "RIVULET_TABLES: maybe is not \"off\""), "said: %s", out);
 }
 END_TEST
 
