@@ -96,10 +96,15 @@ CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC      $<"
-	@$(CC) $(CPPFLAGS_ALL) $(INC_$(firstword $(subst /, ,$<))) $(CPPFLAGS_$(subst /,_,$(basename $<))) $(CFLAGS_ALL) $(CFLAGS_$(subst /,_,$(basename $<))) -MMD -MP -c -o $@ $<
+	@$(CC) $(CPPFLAGS_ALL) $(INC_$(firstword $(subst /, ,$<))) $(CPPFLAGS_$(basename $<)) $(CFLAGS_ALL) $(CFLAGS_$(basename $<)) -MMD -MP -c -o $@ $<
 
 PARTS := uapi sim kernels compiler plan libclient runtime daemon tool kmod tests tools
 -include $(PARTS:%=%/part.mk)
+
+# Flags of one file have its path in their name, CFLAGS_kernels/op_norm.
+FLAGS_OF_NONE := $(foreach v,$(filter-out %_ALL,$(filter CFLAGS_% CPPFLAGS_%,$(.VARIABLES))),$(if \
+	$(and $(filter file,$(origin $(v))),$(if $(wildcard $(v:CFLAGS_%=%.c) $(v:CPPFLAGS_%=%.c)),,none)),$(v)))
+$(if $(strip $(FLAGS_OF_NONE)),$(error no source for $(strip $(FLAGS_OF_NONE))))
 
 DEPS := $(patsubst %.c,$(BUILD)/obj/%.d,$(ALL_SOURCES))
 -include $(DEPS)

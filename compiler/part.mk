@@ -9,7 +9,7 @@ $(BUILD)/gen/npu_modes.inc: FORCE
 		[ "$$want" = "$$(cat $@ 2>/dev/null)" ] || \
 		{ mkdir -p $(@D) && echo "$$want" > $@.$$$$ && mv $@.$$$$ $@; }
 $(BUILD)/obj/compiler/npu/mode.o: $(BUILD)/gen/npu_modes.inc
-CPPFLAGS_compiler_npu_mode += -I$(BUILD)/gen
+CPPFLAGS_compiler/npu/mode += -I$(BUILD)/gen
 
 $(eval $(call program,gen/operators,compiler/gen/operators.c,compiler kernels uapi,-lm))
 docs: docs/operators.md

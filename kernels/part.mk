@@ -11,32 +11,32 @@ $(BUILD)/gen/op_families.inc: FORCE
 .PHONY: FORCE
 FORCE:
 $(BUILD)/obj/kernels/op.o: $(BUILD)/gen/op_families.inc
-CPPFLAGS_kernels_op += -I$(BUILD)/gen
+CPPFLAGS_kernels/op += -I$(BUILD)/gen
 # The time of the innermost loop depends on where it begins within a line of instructions.
-CFLAGS_kernels_int8_avx2 := -falign-loops=64
+CFLAGS_kernels/int8/avx2 := -falign-loops=64
 # Sums of a segment are added to those of a tile by a loop over the columns.
-CFLAGS_kernels_int8_tables_sse41 := -O3
-CFLAGS_kernels_int8_tables_avx2 := -O3
-CFLAGS_kernels_int8_tables_avx512 := -O3
+CFLAGS_kernels/int8/tables_sse41 := -O3
+CFLAGS_kernels/int8/tables_avx2 := -O3
+CFLAGS_kernels/int8/tables_avx512 := -O3
 # Loops of elementwise functions are written for the vectoriser.
-CFLAGS_kernels_float_math := -O3 -fno-trapping-math
-CFLAGS_kernels_float_bytes := -O3
-CFLAGS_kernels_float_plane := -O3 -fno-trapping-math
-CFLAGS_kernels_binary_fast := -O3
-CFLAGS_kernels_op_binary := -O3 -fno-trapping-math
-CFLAGS_kernels_op_unary := -O3 -fno-trapping-math
-CFLAGS_kernels_op_loops := -O3
-CFLAGS_kernels_op_norm := -O3 -fno-trapping-math
-CFLAGS_kernels_op_pool := -O3
-CFLAGS_kernels_op_pool_rows := -O3 -fno-trapping-math
-CFLAGS_kernels_op_resize := -O3
-CFLAGS_kernels_int8_convert := -O3 -fno-trapping-math
-CFLAGS_kernels_int8_binary := -O3 -fno-trapping-math
+CFLAGS_kernels/float/math := -O3 -fno-trapping-math
+CFLAGS_kernels/float/bytes := -O3
+CFLAGS_kernels/float/plane := -O3 -fno-trapping-math
+CFLAGS_kernels/binary/fast := -O3
+CFLAGS_kernels/op_binary := -O3 -fno-trapping-math
+CFLAGS_kernels/op_unary := -O3 -fno-trapping-math
+CFLAGS_kernels/op_loops := -O3
+CFLAGS_kernels/op_norm := -O3 -fno-trapping-math
+CFLAGS_kernels/op_pool := -O3
+CFLAGS_kernels/op_pool_rows := -O3 -fno-trapping-math
+CFLAGS_kernels/op/resize := -O3
+CFLAGS_kernels/int8/convert := -O3 -fno-trapping-math
+CFLAGS_kernels/int8/binary := -O3 -fno-trapping-math
 # Loops over the codes of a slice are written for the vectoriser.
-CFLAGS_kernels_ibtf_slices := -O3
-CFLAGS_kernels_ibtf_lanes := -O3
-CFLAGS_kernels_ibtf_lanes_avx2 := -O3
-CFLAGS_kernels_ibtf_lanes_avx512 := -O3
+CFLAGS_kernels/ibtf/slices := -O3
+CFLAGS_kernels/ibtf/lanes := -O3
+CFLAGS_kernels/ibtf/lanes_avx2 := -O3
+CFLAGS_kernels/ibtf/lanes_avx512 := -O3
 
 $(eval $(call program,unit/test_kernels,tests/unit/test_kernels.c tests/conv/conv_cases.c,kernels uapi,-lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_kernels

@@ -99,30 +99,30 @@ $(eval $(call unit_test,starved,compiler kernels uapi,$(addprefix -Wl$(comma)--w
 	-lm -lnettle))
 $(eval $(call unit_test,release,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,isolation,sim uapi,-lm))
-CPPFLAGS_tests_unit_test_discovery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
+CPPFLAGS_tests/unit/test_discovery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,discovery,$(DAEMON_STATIC),-Wl$(comma)--wrap=rvl_cache_forget_times $(DAEMON_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
-CPPFLAGS_tests_unit_test_battery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
+CPPFLAGS_tests/unit/test_battery := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,battery,$(DAEMON_STATIC),$(DAEMON_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
 $(eval $(call unit_test,device,sim uapi,-lm))
-CPPFLAGS_tests_unit_test_libclient := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null) \
+CPPFLAGS_tests/unit/test_libclient := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null) \
 	-DRVL_LIBRIVULET='"$(LIBRIVULET)"'
 $(eval $(call unit_test,libclient,client uapi,$(shell pkg-config --libs umockdev-1.0 libdrm 2>/dev/null)))
 $(BUILD)/unit/test_libclient: $(LIBRIVULET)
-CPPFLAGS_tests_unit_test_async := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
+CPPFLAGS_tests/unit/test_async := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,async,client uapi,$(shell pkg-config --libs libdrm 2>/dev/null)))
-CPPFLAGS_tests_unit_test_reconnect := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
+CPPFLAGS_tests/unit/test_reconnect := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,reconnect,client uapi,$(shell pkg-config --libs umockdev-1.0 libdrm 2>/dev/null)))
 $(eval $(call unit_test,board,uapi))
 $(eval $(call unit_test,external,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,tool,tool $(TOOL_STATIC),$(TOOL_LIBS)))
-CPPFLAGS_tests_unit_test_reports := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
+CPPFLAGS_tests/unit/test_reports := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,reports,tool $(TOOL_STATIC),$(TOOL_LIBS)))
-CPPFLAGS_tests_unit_test_node := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
+CPPFLAGS_tests/unit/test_node := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,node,tool $(TOOL_STATIC),$(TOOL_LIBS) $(shell pkg-config --libs umockdev-1.0 2>/dev/null)))
 $(eval $(call unit_test,files,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,scores,tool $(TOOL_STATIC),$(TOOL_LIBS)))
 $(eval $(call unit_test,plan_report,tool $(TOOL_STATIC),$(TOOL_LIBS)))
-CPPFLAGS_tests_unit_test_doctor := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
+CPPFLAGS_tests/unit/test_doctor := $(shell pkg-config --cflags umockdev-1.0 2>/dev/null)
 $(eval $(call unit_test,doctor,tool $(TOOL_STATIC),$(addprefix -Wl$(comma)--wrap=,getgrnam getpwuid geteuid getegid getgroups) \
 	$(TOOL_LIBS)))
 $(eval $(call unit_test,on_node,tool $(TOOL_STATIC),$(NPU_WRAPS) $(TOOL_LIBS)))
@@ -205,7 +205,7 @@ bench-switch:
 	@scripts/bench-switch $(SWITCHES)
 
 # The share of the device that a user has beside floods, which check-attacks runs, too.
-CPPFLAGS_tests_attacks_share := -Itests/unit
+CPPFLAGS_tests/attacks/share := -Itests/unit
 $(eval $(call program,tests/check_share,tests/attacks/share.c,$(DAEMON_STATIC),$(DAEMON_LIBS) $(CHECK_LIBS)))
 .PHONY: check-reconstruct
 check-reconstruct: $(BUILD)/unit/test_reconstruct # 1,000 random graphs with float consumers

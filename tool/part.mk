@@ -6,7 +6,7 @@ TOOL_LIBS := $(shell pkg-config --libs $(TOOL_PKGS) json-c libdrm 2>/dev/null) -
 TOOL_STATIC := policy plan runtime client compiler kernels sim uapi
 # Each file verbs/cmd_NAME.c is a verb; the folder's time changes when one is added.
 TOOL_VERBS := $(patsubst tool/verbs/cmd_%.c,%,$(sort $(wildcard tool/verbs/cmd_*.c)))
-CPPFLAGS_tool_verb := '-DRVL_VERBS(X)=$(foreach v,$(TOOL_VERBS),X($(v)))'
+CPPFLAGS_tool/verb := '-DRVL_VERBS(X)=$(foreach v,$(TOOL_VERBS),X($(v)))'
 $(BUILD)/obj/tool/verb.o: tool/verbs
 $(eval $(call static_lib,tool,$(filter-out tool/main.c,$(wildcard tool/*.c tool/*/*.c))))
 $(eval $(call program,rivulet,tool/main.c,tool $(TOOL_STATIC),$(TOOL_LIBS)))

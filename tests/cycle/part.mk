@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Compares the timeline with the cycle-stepped model.
 CYCLE_MODEL := $(addprefix tests/cycle/,cycle.c xfer.c load.c conv.c planes.c alu.c store.c)
-CPPFLAGS_tests_unit_test_cycle := -Itests/cycle
+CPPFLAGS_tests/unit/test_cycle := -Itests/cycle
 CYCLE_CHECK := $(addprefix tests/cycle/,check_cycles.c networks.c streams.c) $(CYCLE_MODEL)
 $(eval $(call program,tests/check_cycles,$(CYCLE_CHECK),compiler kernels uapi,-lm))
 .PHONY: check-cycles

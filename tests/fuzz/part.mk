@@ -8,7 +8,7 @@ UNIT_TESTS += $(BUILD)/unit/test_corpus
 
 # The make that scripts/fuzz starts sets FUZZ.
 ifdef FUZZ
-$(foreach t,$(FUZZ_TARGETS),$(eval CFLAGS_tests_fuzz_fuzz_$(t) := -DFUZZ_MAIN) \
+$(foreach t,$(FUZZ_TARGETS),$(eval CFLAGS_tests/fuzz/fuzz_$(t) := -DFUZZ_MAIN) \
 	$(eval $(call program,fuzz_$(t),tests/fuzz/fuzz_$(t).c $(FUZZ_PARTS),tool $(TOOL_STATIC),-fsanitize=fuzzer $(TOOL_LIBS))))
 endif
 .PHONY: fuzz fuzz-programs

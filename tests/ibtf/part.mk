@@ -29,14 +29,14 @@ eval-bits: $(BUILD)/rivulet
 	@BUILD=$(BUILD) scripts/eval-bits
 
 # The choice of the mode on a board that has multipliers, too, over the networks of tools/zoo.
-CPPFLAGS_tests_ibtf_bench_choice := -Itests/zoo
+CPPFLAGS_tests/ibtf/bench_choice := -Itests/zoo
 $(eval $(call program,tests/bench_choice,tests/ibtf/bench_choice.c,compiler kernels uapi,-lm))
 .PHONY: bench-choice
 bench-choice: $(BUILD)/tests/bench_choice
 	@BUILD=$(BUILD) scripts/bench-choice
 
 # The bit-plane mode of the NPU beside a bit-serial array.
-CPPFLAGS_tests_ibtf_bench_ibtf := -Itests/cycle
+CPPFLAGS_tests/ibtf/bench_ibtf := -Itests/cycle
 $(eval $(call program,tests/bench_ibtf,tests/ibtf/bench_ibtf.c $(CYCLE_MODEL),compiler kernels uapi,-lm))
 .PHONY: bench-ibtf
 bench-ibtf: $(BUILD)/tests/bench_ibtf
