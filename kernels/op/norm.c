@@ -220,7 +220,7 @@ static int group_extent(struct rvl_call *c, int64_t *groups, int64_t *values)
 
 static int infer_group(struct rvl_call *c)
 {
-	int64_t groups, values;
+	int64_t groups = 0, values = 0;
 	int rc = group_extent(c, &groups, &values);
 
 	for (uint32_t i = 1; i < 3 && !rc; i++)
@@ -232,7 +232,7 @@ static int run_group(struct rvl_call *c)
 {
 	const struct rvl_shape *s = &c->in[0].shape;
 	struct blocks b = { .c = c, .centre = true };
-	int64_t groups, values;
+	int64_t groups = 0, values = 0;
 
 	if (group_extent(c, &groups, &values))
 		return -EINVAL;
