@@ -266,14 +266,39 @@ static int fold_clamp(struct rvl_graph *g, struct rvl_node *act, struct rvl_err 
 	return rvl_node_bypass(g, act, err);
 }
 
+static bool is_dequantised(const struct rvl_tensor *t)
+{
+	return t->producer && t->producer->op == RVL_OP_DEQUANTIZE;
+}
+
+/*
+ * A Sum of two floats is an Add, which has a kernel of its own and takes a clamp. One between bytes
+ * stays, because fusion would round its result otherwise.
+ */
+static void add_of_sum(struct rvl_node *n)
+{
+	if (!rvl_is_general(n, "Sum") || n->n_in != 2 || !n->in[0] || !n->in[1] ||
+	    n->out[0]->type != RVL_TYPE_F32 || is_dequantised(n->in[0]) || is_dequantised(n->in[1]))
+		return;
+	n->op = RVL_OP_ADD;
+	n->op_type = rvl_op_name(RVL_OP_ADD);
+	n->def = NULL;
+	n->value = NULL;
+	rvl_attr_init(&n->attr);
+}
+
 int rvl_pass_fold_bn(struct rvl_graph *g, struct rvl_err *err)
 {
 	uint32_t i = 0;
 
 	while (i < g->n_nodes) {
 		struct rvl_node *n = g->nodes[i];
-		bool scales = n->op == RVL_OP_BATCH_NORM || n->op == RVL_OP_ADD || n->op == RVL_OP_MUL;
-		int rc = scales ? fold_bn(g, n, err) :
+		bool scales;
+		int rc;
+
+		add_of_sum(n);
+		scales = n->op == RVL_OP_BATCH_NORM || n->op == RVL_OP_ADD || n->op == RVL_OP_MUL;
+		rc = scales ? fold_bn(g, n, err) :
 			 n->op == RVL_OP_RELU || n->op == RVL_OP_CLIP ? fold_clamp(g, n, err) : 0;
 
 		if (rc < 0)

@@ -22,7 +22,8 @@ int rvl_pass_binary_pool(struct rvl_graph *g, struct rvl_err *err);
 /**
  * Folds BatchNormalization, and Add and Mul of a constant for each channel, into the float weights of
  * the Conv or Gemm before it or into the BatchNormalization before it; and Relu and Clip into the clamp
- * (f_lo, f_hi) of the Conv, Gemm, MatMul, Add, Mul or BatchNormalization before them.
+ * (f_lo, f_hi) of the Conv, Gemm, MatMul, Add, Mul or BatchNormalization before them. A Sum of two
+ * floats becomes an Add.
  */
 int rvl_pass_fold_bn(struct rvl_graph *g, struct rvl_err *err);
 

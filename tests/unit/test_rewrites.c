@@ -487,6 +487,9 @@ static const struct rewrite rest[] = {
 	  "BatchNormalization x f[1 1] f[1 1] f[1 1] f[1 1] -> n above 0 with Relu_1; Mul n f[2 -1] -> y" },
 	{ "in x f32 1,1,1,2; const w f32 2,1,1,1 4 -3; const k f32 2,1,1 2 -1; out c; out y; "
 	  "Conv x w -> c; Mul c k -> y", "Conv x f[4 -3] -> c; Mul c f[2 -1] -> y" },
+	/* A Sum of two floats is an Add, which takes a clamp. */
+	{ "in x f32 1,2; in z f32 1,2; out y; Sum x z -> a; Relu a -> y", "Add x z -> y above 0 with Relu_1" },
+	{ "in x f32 1,2; in z f32 1,2; out y; Sum x z x -> y", "General x z x -> y" },
 	/* A Dropout is a copy unless its mask is read. */
 	{ "in x f32 2; out y; Relu x -> a; Dropout a -> b; Relu b -> y", "Relu x -> a; Relu a -> y" },
 	/* Parameters that are computed at run time cannot be folded. */
