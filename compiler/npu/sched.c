@@ -9,8 +9,14 @@
  * operations are done before this one starts. A wait is one push and one pop, in the same order on
  * both sides, so counters balance by construction. Nothing can deadlock at any queue depth: the
  * oldest operation not retired waits only for older ones, and all before it have been dispatched.
+ *
+ * A counter holds RIVULET_TOKEN_MAX tokens. For each pair of queues the schedule knows which operation
+ * pops each of the last tokens, so that it knows for each push the most tokens that can be there. An
+ * operation of a queue that may be too far ahead waits for the other queue; and where many operations
+ * are behind the same number of them, the last of these is waited for instead of the next.
  */
 #include "npu/stream.h"
+#include "rivulet_cost.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,9 +32,18 @@ struct lane {
 	uint32_t n;
 };
 
+#define MOST_TOKENS (RIVULET_TOKEN_MAX - 1) /* between two queues before one of them waits */
+
+/* The tokens from one queue to another one: how many, and the places of the operations that pop the last. */
+struct tokens {
+	uint32_t n;
+	uint32_t pop[RIVULET_TOKEN_MAX + 1]; /* of token i: pop[i % (RIVULET_TOKEN_MAX + 1)] */
+};
+
 struct sched {
 	struct rvl_stream *s;
 	struct lane lane[RIVULET_QUEUES];
+	struct tokens tokens[RIVULET_QUEUES][RIVULET_QUEUES]; /* [from][to] */
 };
 
 static bool boxes_meet(const struct rvl_op_access *a, const struct rvl_op_access *b)
@@ -154,10 +169,26 @@ static uint32_t newest_conflict(const struct sched *c, const struct lane *lane,
 	return known;
 }
 
+/* Whether all but fewer than MOST_TOKENS of the tokens are popped when @op, which is in queue @from, starts. */
+static bool has_room(const struct sched *c, const struct rvl_insn_op *op, int from, int to)
+{
+	const struct tokens *t = &c->tokens[from][to];
+	uint32_t places = sizeof(t->pop) / sizeof(t->pop[0]);
+
+	return t->n < MOST_TOKENS || t->pop[(t->n - MOST_TOKENS) % places] < op->seq[to];
+}
+
 static void wait_for(struct sched *c, struct rvl_insn_op *op, int from, uint32_t count)
 {
-	struct rvl_insn_op *p = &c->s->op[c->lane[from].op[count - 1]];
+	const struct lane *lane = &c->lane[from];
+	struct tokens *t = &c->tokens[from][op->queue];
+	struct rvl_insn_op *p = &c->s->op[lane->op[count - 1]];
 
+	if (!has_room(c, p, from, op->queue)) {
+		count = lane->n;
+		p = &c->s->op[lane->op[count - 1]];
+	}
+	t->pop[t->n++ % (sizeof(t->pop) / sizeof(t->pop[0]))] = c->lane[op->queue].n;
 	p->insn.w[0] |= UINT64_C(1) << (PUSH_BIT + op->queue);
 	op->insn.w[0] |= UINT64_C(1) << (POP_BIT + from);
 	for (int q = 0; q < RIVULET_QUEUES; q++)
@@ -192,6 +223,9 @@ static void place(struct sched *c, struct rvl_insn_op *op, int last)
 		if (need > known)
 			wait_for(c, op, q, need);
 	}
+	for (int q = 0; q < RIVULET_QUEUES; q++)
+		if (q != op->queue && !has_room(c, op, op->queue, q))
+			wait_for(c, op, q, c->lane[q].n);
 	own->op[own->n] = op - c->s->op;
 	own->kinds[own->n++] = kinds;
 }
