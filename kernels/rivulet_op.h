@@ -169,6 +169,7 @@ enum rvl_op_flag {
 	/* BLENDS where attribute mode is "linear" or "bilinear" and nothing is extrapolated. */
 	RVL_OP_BLENDS_IF_LINEAR = 1 << 9,
 	RVL_OP_FLAT_AXES = 1 << 10,	/* the axes from attribute axis on count as one */
+	RVL_OP_COSTLY = 1 << 11,	/* its time is not in proportion to operands and results: not folded */
 };
 
 /*

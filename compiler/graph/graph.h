@@ -203,6 +203,8 @@ struct rvl_graph {
 	bool float64;			/* its float64 tensors are computed as such, not in float32 */
 	bool from_files;		/* data came from files */
 	uint8_t files_hash[32];		/* SHA-256 of the one before and that of the next data from a file */
+	uint64_t given;			/* bytes of the constants that the model has */
+	uint64_t folded;		/* bytes of those that folding made and nobody released */
 	uint32_t expanded;		/* nodes of subgraphs and function bodies read so far */
 	uint32_t next_scope;
 	uint32_t next_node_id;

@@ -216,6 +216,7 @@ int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err)
 
 #define MAX_FOLD_GROWTH 4
 #define MAX_FOLD_SMALL (1 << 20)
+#define MAX_FOLDED (32u << 20)
 
 static bool known(const struct rvl_node *n, const struct rvl_tensor *t)
 {
@@ -225,14 +226,15 @@ static bool known(const struct rvl_node *n, const struct rvl_tensor *t)
 }
 
 /*
- * Folding is limited in proportion to the operands, so that the size of a model bounds the cost of
- * reading it.
+ * Folding is limited in proportion to the operands, and all of it in proportion to the constants of
+ * the model, so that the size of a model bounds the cost of reading it.
  */
-static bool foldable(const struct rvl_node *n)
+static bool foldable(const struct rvl_graph *g, const struct rvl_node *n)
 {
 	int64_t in = 0, out = 0;
 
-	if (!(rvl_op_traits(n->op) & RVL_TRAIT_LINEAR) || (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_RANDOM))
+	if (!(rvl_op_traits(n->op) & RVL_TRAIT_LINEAR) ||
+	    (n->op == RVL_OP_GENERAL && n->def->flags & (RVL_OP_RANDOM | RVL_OP_COSTLY)))
 		return false;
 	for (uint32_t i = 0; i < n->n_in; i++) {
 		if (n->in[i] && !known(n, n->in[i]))
@@ -241,6 +243,8 @@ static bool foldable(const struct rvl_node *n)
 	}
 	for (uint32_t i = 0; i < n->n_out; i++)
 		out += n->out[i] ? rvl_tensor_bytes(n->out[i]) : 0;
+	if (out < 0 || g->folded + (uint64_t)out > MAX_FOLDED + MAX_FOLD_GROWTH * g->given)
+		return false;
 	return out <= MAX_FOLD_GROWTH * in || out <= MAX_FOLD_SMALL;
 }
 
@@ -265,6 +269,7 @@ static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *
 		out[i].data = rvl_arena_alloc(g->arena, (size_t)rvl_tensor_bytes(t));
 		if (!out[i].data)
 			return no_memory(err);
+		g->folded += (uint64_t)rvl_tensor_bytes(t);
 	}
 	if (!scratch)
 		return no_memory(err);
@@ -305,7 +310,7 @@ int rvl_node_evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *e
 	struct rvl_kernel *k;
 	int rc;
 
-	if (!foldable(n))
+	if (!foldable(g, n))
 		return 0;
 	if (rename_constant(g, n))
 		return 1;

@@ -396,6 +396,7 @@ int rvl_onnx_tensor(struct rvl_graph *g, struct rvl_msg m, const char *name,
 	if (bytes < 0)
 		return rvl_fail(m.err, -E2BIG, "tensor '%s' is larger than %lld bytes", t->name,
 				(long long)RVL_MAX_TENSOR_BYTES);
+	g->given += (uint64_t)bytes;
 	if (v.external)
 		return take_external(g, &m, &v, t, bytes);
 	return v.has_raw ? take_raw(g, &m, &v, t, bytes) : take_typed(g, &m, &v, t, bytes);

@@ -65,6 +65,7 @@ void rvl_constant_release(struct rvl_graph *g, struct rvl_tensor *t)
 	if (bytes < RVL_LARGE_CONSTANT || bytes_are_read(g, data))
 		return;
 	rvl_arena_release(g->arena, data, bytes);
+	g->folded -= g->folded < bytes ? g->folded : bytes;
 	for (uint32_t i = 0; i < g->n_tensors; i++)
 		if (g->tensors[i]->data == data)
 			g->tensors[i]->data = NULL;

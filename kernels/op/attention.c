@@ -378,7 +378,8 @@ static int run_attention(struct rvl_call *c)
 }
 
 #define ATTENTION(opset, in, ...) { \
-	.name = "Attention", .since = (opset), .least_in = 3, .most_in = (in), .most_out = 4, \
+	.name = "Attention", .since = (opset), .flags = RVL_OP_COSTLY, \
+	.least_in = 3, .most_in = (in), .most_out = 4, \
 	.types = { RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_ANY }, \
 	.attrs = RVL_ATTRS(RVL_INT("is_causal", 0), RVL_INT("kv_num_heads", 0), \
 			   RVL_INT("q_num_heads", 0), RVL_INT("qk_matmul_output_mode", 0), \

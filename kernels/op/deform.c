@@ -197,7 +197,8 @@ static int run_deform(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_deform[] = {
-	{ .name = "DeformConv", .since = 19, .least_in = 3, .most_in = 5, .types = { RVL_T_FLOAT },
+	{ .name = "DeformConv", .since = 19, .flags = RVL_OP_COSTLY,
+	  .least_in = 3, .most_in = 5, .types = { RVL_T_FLOAT },
 	  .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(RVL_INTS("kernel_shape"), RVL_INTS("pads"), RVL_INTS("strides"),
 			     RVL_INTS("dilations"), RVL_INT("group", 1),

@@ -79,7 +79,8 @@ static int run_det(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_det[] = {
-	{ .name = "Det", .since = 11, .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT },
+	{ .name = "Det", .since = 11, .flags = RVL_OP_COSTLY,
+	  .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT },
 	  .infer = infer_det, .run = run_det, .scratch = scratch_det,
 	  .doc = "determinant of each matrix" },
 	RVL_OPS_END

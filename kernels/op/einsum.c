@@ -307,7 +307,8 @@ static int run_einsum(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_einsum[] = {
-	{ .name = "Einsum", .since = 12, .least_in = 1, .most_in = RVL_MAX_IN - 1,
+	{ .name = "Einsum", .since = 12, .flags = RVL_OP_COSTLY,
+	  .least_in = 1, .most_in = RVL_MAX_IN - 1,
 	  .types = { RVL_T_NUMBER }, .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(RVL_STRING_REQUIRED("equation", NULL)), .infer = infer_einsum,
 	  .run = run_einsum, .doc = "sums of products, by an equation of labels" },

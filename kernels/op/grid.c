@@ -447,7 +447,7 @@ static int run_roi_align(struct rvl_call *c)
 	RVL_STRING("mode", "avg", "avg|max"), RVL_INT("output_height", 1), \
 	RVL_INT("output_width", 1), RVL_INT("sampling_ratio", 0), RVL_FLOAT("spatial_scale", 1.0f)
 #define ALIGN(opset, ...) { \
-	.name = "RoiAlign", .since = (opset), .least_in = 3, .most_in = 3, \
+	.name = "RoiAlign", .since = (opset), .flags = RVL_OP_COSTLY, .least_in = 3, .most_in = 3, \
 	.types = { RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_INDEX }, .attrs = RVL_ATTRS(__VA_ARGS__), \
 	.infer = infer_roi_align, .run = run_roi_align, \
 	.doc = "mean or largest sample of each part of a region of an image" }

@@ -229,7 +229,8 @@ static int run_linear(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_linear_attention[] = {
-	{ .name = "LinearAttention", .since = 27, .least_in = 3, .most_in = 6, .most_out = 2,
+	{ .name = "LinearAttention", .since = 27, .flags = RVL_OP_COSTLY,
+	  .least_in = 3, .most_in = 6, .most_out = 2,
 	  .types = { RVL_T_FLOAT },
 	  .attrs = RVL_ATTRS(RVL_INT_REQUIRED("q_num_heads"), RVL_INT_REQUIRED("kv_num_heads"),
 			     RVL_FLOAT("scale", 0.0f), RVL_IGNORED("chunk_size"),

@@ -144,7 +144,8 @@ static int run_nbits(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_matmul_nbits[] = {
-	{ .name = "MatMulNBits", .domain = "com.microsoft", .since = 1, .least_in = 3, .most_in = 6,
+	{ .name = "MatMulNBits", .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY,
+	  .least_in = 3, .most_in = 6,
 	  .types = { RVL_T_FLOAT, RVL_T(U8), RVL_T_FLOAT, RVL_T(U8) | RVL_T_FLOAT | RVL_T(S32) },
 	  .attrs = RVL_ATTRS(RVL_INT_REQUIRED("K"), RVL_INT_REQUIRED("N"), RVL_INT("bits", 4),
 			     RVL_INT_REQUIRED("block_size"), RVL_IGNORED("accuracy_level")),

@@ -615,7 +615,8 @@ static int run_gemm(struct rvl_call *c)
 /* ---- descriptors ---- */
 
 #define GEMM(opset, least, ...) { \
-	.name = "Gemm", .since = (opset), .least_in = (least), .most_in = 3, \
+	.name = "Gemm", .since = (opset), .flags = RVL_OP_COSTLY, \
+	.least_in = (least), .most_in = 3, \
 	.types = { RVL_T_NUMBER }, .same = RVL_SAME_ALL, \
 	.attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_FLOAT("beta", 1.0f), \
 			   RVL_INT("transA", 0), RVL_INT("transB", 0), ##__VA_ARGS__), \
@@ -623,7 +624,8 @@ static int run_gemm(struct rvl_call *c)
 	.doc = "alpha * op(A) * op(B) + beta * C" }
 
 #define FUSED_MATMUL(op) { \
-	.name = op, .domain = "com.microsoft", .since = 1, .least_in = 2, .most_in = 2, \
+	.name = op, .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY, \
+	.least_in = 2, .most_in = 2, \
 	.types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL, \
 	.attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_FLAG("transA", 0), RVL_FLAG("transB", 0), \
 			   RVL_FLAG("transBatchA", 0), RVL_FLAG("transBatchB", 0)), \
@@ -632,10 +634,12 @@ static int run_gemm(struct rvl_call *c)
 #define T_BYTE (RVL_T(S8) | RVL_T(U8))
 
 const struct rvl_op_def rvl_ops_matrix[] = {
-	{ .name = "MatMul", .since = 1, .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
+	{ .name = "MatMul", .since = 1, .flags = RVL_OP_COSTLY,
+	  .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
 	  .same = RVL_SAME_ALL, .infer = infer_matmul, .run = run_matmul, .kernel = RVL_OP_MATMUL,
 	  .scratch = scratch_matmul, .doc = "matrix product, batched with broadcasting" },
-	{ .name = "MatMulInteger", .since = 10, .least_in = 2, .most_in = 4,
+	{ .name = "MatMulInteger", .since = 10, .flags = RVL_OP_COSTLY,
+	  .least_in = 2, .most_in = 4,
 	  .types = { T_BYTE, T_BYTE, T_BYTE, T_BYTE }, .infer = infer_matmul_integer,
 	  .run = run_matmul, .scratch = scratch_matmul, .packed = packed_matmul_integer,
 	  .pack = pack_matmul_integer, .doc = "int32 product of 8-bit matrices less their zero points" },

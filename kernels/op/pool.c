@@ -414,7 +414,8 @@ static int run_max_roi(struct rvl_call *c)
 #define INCLUDE RVL_FLAG("count_include_pad", 0)
 
 #define POOL(op, which, opset, outputs, set, rule, fn, text, ...) { \
-	.name = op, .since = (opset), .least_in = 1, .most_in = 1, .most_out = (outputs), \
+	.name = op, .since = (opset), .flags = RVL_OP_COSTLY, \
+	.least_in = 1, .most_in = 1, .most_out = (outputs), \
 	.types = { set }, .attrs = RVL_ATTRS(__VA_ARGS__), .infer = rule, .run = fn, \
 	.kernel = which, .doc = text }
 #define MAX_POOL(opset, outputs, set, ...) \
@@ -455,7 +456,8 @@ const struct rvl_op_def rvl_ops_pool[] = {
 	       RVL_FLOAT("p", 2.0f)),
 	GLOBAL("GlobalLpPool", 2, infer_global_lp, run_global_lp, "p-norm of every channel",
 	       RVL_INT("p", 2)),
-	{ .name = "MaxRoiPool", .since = 1, .least_in = 2, .most_in = 2, .types = { RVL_T_FLOAT },
+	{ .name = "MaxRoiPool", .since = 1, .flags = RVL_OP_COSTLY,
+	  .least_in = 2, .most_in = 2, .types = { RVL_T_FLOAT },
 	  .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(RVL_INTS_REQUIRED("pooled_shape"), RVL_FLOAT("spatial_scale", 1.0f)),
 	  .infer = infer_max_roi, .run = run_max_roi,

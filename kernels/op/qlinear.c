@@ -416,7 +416,8 @@ static int run_global(struct rvl_call *c)
 	.optional = 1u << 2 | 1u << 5, .types = { BYTES, RVL_T_FLOAT, BYTES, BYTES | RVL_T_FLOAT }, \
 	.infer = infer_binary, .run = fn, .kernel = which, .doc = text }
 #define MS_POOL(op, which, list, rule, fn, text) { \
-	.name = op, .domain = "com.microsoft", .since = 1, .least_in = 4, .most_in = 5, \
+	.name = op, .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY, \
+	.least_in = 4, .most_in = 5, \
 	.optional = 1u << 2, .types = { BYTES, RVL_T_FLOAT, BYTES, BYTES | RVL_T_FLOAT }, \
 	.attrs = list, .infer = rule, .run = fn, .kernel = which, .doc = text }
 #define CHANNELS_LAST RVL_FLAG("channels_last", 0)
@@ -424,7 +425,8 @@ static int run_global(struct rvl_call *c)
 const struct rvl_op_def rvl_ops_qlinear[] = {
 	MS_BINARY("QLinearAdd", RVL_OP_QLINEAR_ADD, run_add, "quantised a + b, scales as inputs"),
 	MS_BINARY("QLinearMul", RVL_OP_QLINEAR_MUL, run_mul, "quantised a * b, scales as inputs"),
-	{ .name = "QGemm", .domain = "com.microsoft", .since = 1, .least_in = 6, .most_in = 9,
+	{ .name = "QGemm", .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY,
+	  .least_in = 6, .most_in = 9,
 	  .types = { BYTES, RVL_T_FLOAT, BYTES, RVL_T_ANY },
 	  .attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_INT("transA", 0), RVL_INT("transB", 0)),
 	  .infer = infer_gemm, .run = run_gemm, .kernel = RVL_OP_QGEMM,

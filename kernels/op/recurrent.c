@@ -615,7 +615,8 @@ static int run_net(struct rvl_call *c)
 	RVL_FLOATS("activation_beta"), RVL_FLOAT("clip", 0.0f), RVL_INT("hidden_size", 0), \
 	RVL_STRING("direction", "forward", "forward|reverse|bidirectional")
 #define NET(op, opset, inputs, outputs, text, ...) { \
-	.name = op, .since = (opset), .least_in = 3, .most_in = inputs, .most_out = outputs, \
+	.name = op, .since = (opset), .flags = RVL_OP_COSTLY, \
+	.least_in = 3, .most_in = inputs, .most_out = outputs, \
 	.types = { RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_FLOAT | RVL_T(S32) }, \
 	.attrs = RVL_ATTRS(SHARED_ATTRS, __VA_ARGS__), .infer = infer_net, .run = run_net, \
 	.scratch = scratch_net, .doc = text }
@@ -635,7 +636,8 @@ const struct rvl_op_def rvl_ops_recurrent[] = {
 	GRU(14, LATE_RESET, LAYOUT),
 	RNN(1, OLD_SEQUENCE),
 	RNN(14, LAYOUT),
-	{ .name = "DynamicQuantizeLSTM", .domain = "com.microsoft", .since = 1, .least_in = 3,
+	{ .name = "DynamicQuantizeLSTM", .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY,
+	  .least_in = 3,
 	  .most_in = 12, .most_out = 3,
 	  .types = { RVL_T_FLOAT, BYTES, BYTES, RVL_T_FLOAT | RVL_T(S32) | BYTES },
 	  .attrs = RVL_ATTRS(SHARED_ATTRS, RVL_INT("input_forget", 0)), .infer = infer_net,

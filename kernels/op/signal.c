@@ -527,7 +527,7 @@ const struct rvl_op_def rvl_ops_signal[] = {
 	  .attrs = RVL_ATTRS(RVL_INT("inverse", 0), RVL_INT("onesided", 0)),
 	  .infer = infer_dft, .run = run_dft, .scratch = scratch_dft,
 	  .doc = "the discrete Fourier transform along an axis" },
-	{ .name = "STFT", .since = 17, .least_in = 2, .most_in = 4,
+	{ .name = "STFT", .since = 17, .flags = RVL_OP_COSTLY, .least_in = 2, .most_in = 4,
 	  .types = { RVL_T_FLOAT, RVL_T_INDEX, RVL_T_FLOAT, RVL_T_INDEX },
 	  .attrs = RVL_ATTRS(RVL_INT("onesided", 1)), .infer = infer_stft, .run = run_stft,
 	  .scratch = scratch_stft, .doc = "Fourier transforms of overlapping frames" },

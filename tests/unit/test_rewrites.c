@@ -666,6 +666,57 @@ START_TEST(folding_holds_weights_once)
 }
 END_TEST
 
+/* Optimises a model; its graph never holds more than 64 MiB and eight times the model. */
+static void bounded(const char *text)
+{
+	struct pb m = ot_model(text, 13);
+	struct rvl_graph *g = NULL;
+
+	ck_assert_msg(!rvl_onnx_load(m.p, m.n, NULL, &g, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
+	ck_assert_uint_lt(rvl_arena_most(g->arena), (64u << 20) + 8 * m.n);
+	rvl_graph_free(g);
+	free(m.p);
+}
+
+/* Constants that double from node to node, and many that are small each. */
+START_TEST(folding_is_bounded_by_the_model)
+{
+	static char text[16384];
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "in x f32 1; out y; const w0 f32 65536 1; ");
+	for (int i = 0; i < 9; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "Concat w%d w%d -> w%d axis=0; ", i, i, i + 1);
+	snprintf(text + n, sizeof(text) - n, "ReduceMax w9 -> m; Add x m -> y");
+	bounded(text);
+	n = (size_t)snprintf(text, sizeof(text), "in y0 f32 262144; out y100; const s s64 1 262144; ");
+	for (int i = 0; i < 100; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "ConstantOfShape s -> c%d; Add y%d c%d -> y%d; ",
+				      i, i, i, i + 1);
+	bounded(text);
+}
+END_TEST
+
+/* A file of 200 bytes can ask for 2^36 products of constants: they are left to the run. */
+START_TEST(costly_operators_are_not_folded)
+{
+	struct pb m = ot_model("in x f32 1; out y; const w f32 4 1; Einsum w w -> e equation='a,b->'; "
+			       "Exp w -> v; ReduceSum v -> s keepdims=0; Add x e -> z; Add z s -> y", 13);
+	struct rvl_graph *g = NULL;
+	uint32_t einsum = 0;
+
+	ck_assert_msg(!rvl_onnx_load(m.p, m.n, NULL, &g, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		einsum += !strcmp(g->nodes[i]->op_type, "Einsum");
+	ck_assert_uint_eq(einsum, 1);
+	ck_assert_uint_eq(g->n_nodes, 3);	/* Exp and ReduceSum are a constant */
+	rvl_graph_free(g);
+	free(m.p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("rewrites");
@@ -676,6 +727,8 @@ int main(void)
 	tcase_add_test(t, qlinear_operators_are_fused);
 	tcase_add_test(t, default_bounds_of_clip_are_none);
 	tcase_add_test(t, folding_holds_weights_once);
+	tcase_add_test(t, folding_is_bounded_by_the_model);
+	tcase_add_test(t, costly_operators_are_not_folded);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
