@@ -85,6 +85,15 @@ int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t
 	return rc;
 }
 
+int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n, uint64_t *cost)
+{
+	struct rivulet_explain_segment seg = { 0 };
+	int rc = rvl_time_layers(be, l, n, &seg);
+
+	*cost = rvl_segment_cost(be, &seg);
+	return rc;
+}
+
 /* A candidate for a layer: a mode, its form of the product, gathered or not, and a cut. */
 struct candidate {
 	const struct rvl_mode *mode;

@@ -89,12 +89,3 @@ uint64_t rvl_segment_cost(const struct rvl_backend *be, const struct rivulet_exp
 		return (uint64_t)(rvl_segment_joule(be, seg) * 1e12);
 	return seg->cycles + (seg->read_bytes + seg->write_bytes) / BYTES_COST;
 }
-
-int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n, uint64_t *cost)
-{
-	struct rivulet_explain_segment seg = { 0 };
-	int rc = rvl_time_layers(be, l, n, &seg);
-
-	*cost = rvl_segment_cost(be, &seg);
-	return rc;
-}
