@@ -66,8 +66,8 @@ static bool is_candidate(const struct rivulet_board *b, const struct rvl_node *n
 
 /* ---- trials ---- */
 
-/* Cycles of all steps of the NPU; RVL_TOO_LONG where the graph cannot be lowered so. */
-static int trial(const struct rvl_backend *be, uint64_t *cycles)
+/* The cost of all steps of the NPU, by cycles or energy; RVL_TOO_LONG where the graph cannot be lowered so. */
+static int trial(const struct rvl_backend *be, uint64_t *cost)
 {
 	struct rvl_err err = { "" };
 	struct rvl_backend t = { .g = be->g,
@@ -86,33 +86,31 @@ static int trial(const struct rvl_backend *be, uint64_t *cycles)
 	rc = rvl_lower(&t);
 	if (!rc)
 		rc = rvl_decide(&t);
-	*cycles = 0;
-	for (uint32_t i = 0; i < t.n_steps && !rc && *cycles != RVL_TOO_LONG; i++) {
+	*cost = 0;
+	for (uint32_t i = 0; i < t.n_steps && !rc && *cost != RVL_TOO_LONG; i++) {
 		const struct rvl_bstep *s = &t.step[i];
-		struct rivulet_explain_segment seg = { 0 };
+		uint64_t step;
 
 		if (!s->npu)
 			continue;
-		rc = rvl_time_layers(&t, t.layer + s->layer0, s->layers, &seg);
-		*cycles = seg.cycles == RVL_TOO_LONG ? RVL_TOO_LONG : *cycles + seg.cycles;
+		rc = rvl_cost_layers(&t, t.layer + s->layer0, s->layers, &step);
+		*cost = step == RVL_TOO_LONG ? RVL_TOO_LONG : *cost + step;
 	}
 	rvl_backend_clear(&t);
 	if (rc && rc != -ENOMEM)
-		*cycles = RVL_TOO_LONG;
+		*cost = RVL_TOO_LONG;
 	return rc == -ENOMEM ? rc : 0;
 }
 
-static void note_readers(struct rvl_graph *g, const struct rvl_tensor *t, uint64_t fewer)
+static void note_readers(const struct rvl_tensor *t)
 {
 	for (uint32_t i = 0; i < t->n_users; i++)
-		t->users[i]->note =
-			rvl_graph_printf(g, "dense: int8 products of +1 and -1 save %llu cycles",
-					 (unsigned long long)fewer);
+		t->users[i]->note = "dense: int8 products of +1 and -1 cost less than bits";
 }
 
 int rvl_choose_bytes_of_bits(struct rvl_backend *be)
 {
-	uint64_t best = 0, cycles;
+	uint64_t best = 0, cost;
 	uint32_t trials = 0;
 	int rc = 0;
 
@@ -128,12 +126,12 @@ int rvl_choose_bytes_of_bits(struct rvl_backend *be)
 		if (rc)
 			return rc;
 		t->npu_bytes = true;
-		rc = trial(be, &cycles);
-		t->npu_bytes = !rc && cycles < best;
+		rc = trial(be, &cost);
+		t->npu_bytes = !rc && cost < best;
 		if (!t->npu_bytes)
 			continue;
-		note_readers(be->g, t, best - cycles);
-		best = cycles;
+		note_readers(t);
+		best = cost;
 	}
 	return rc;
 }
