@@ -94,12 +94,20 @@ int64_t rvl_i8_scratch(const struct rvl_i8_mat *m, int64_t rows)
 	return s.items * s.part_bytes;
 }
 
-/* Full tiles are the largest ones. Smaller ones fill the memory of several tiles better. */
+/*
+ * Two smaller tiles may be prepared together where one full tile fills the memory. With so many rows, all
+ * tiles but the last one are full.
+ */
 int64_t rvl_i8_rows_scratch(const struct rvl_i8_mat *m)
 {
-	struct split s = split_of(m, (int64_t)MAX_TILES * m->f->mr, 1);
+	int64_t most = 0;
 
-	return s.ahead == 1 ? s.part_bytes : tile_memory(m) + s.narrow_bytes;
+	for (int64_t rows = 1; rows <= (int64_t)MAX_TILES * m->f->mr; rows++) {
+		int64_t bytes = split_of(m, rows, 1).part_bytes;
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
 }
 
 struct run {

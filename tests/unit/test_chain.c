@@ -300,6 +300,44 @@ START_TEST(chains_equal_their_operators)
 }
 END_TEST
 
+/*
+ * A row of 7 pixels takes two tiles of 4 with AVX2, which together need more memory than a full one of 6
+ * where that alone takes more than half of the memory of tiles.
+ */
+START_TEST(tiles_of_a_short_row_have_their_memory)
+{
+	struct chain c = { .n = 2 };
+	struct step *conv = &c.step[0];
+
+	test_seed(1);
+	image(&c.d.in[0], RVL_TYPE_U8, 1, 1024, 7, 7);
+	c.x = test_guarded(test_bytes(&c.d.in[0]), 1);
+	c.in[0] = c.x.p;
+	c.d.n_in = 1;
+	for (int i = 0; i < 2; i++) {
+		struct step *s = &c.step[i];
+
+		s->d.op = i ? RVL_OP_Q_RESCALE : RVL_OP_Q_CONV;
+		rvl_attr_init(&s->d.attr);
+		s->d.n_in = s->d.n_out = 1;
+		s->in[0] = i ? RVL_CHAIN_MADE : 0;
+		s->d.in[0] = i ? conv->d.out[0] : c.d.in[0];
+		image(&s->d.out[0], RVL_TYPE_U8, 1, CHANNELS, 7, 7);
+		s->y = test_guarded(test_bytes(&s->d.out[0]), 1);
+	}
+	memcpy(conv->d.attr.kernel, (int32_t[]) { 3, 3 }, 2 * sizeof(int32_t));
+	memcpy(conv->d.attr.pad, (int32_t[]) { 1, 1, 1, 1 }, 4 * sizeof(int32_t));
+	test_image(&conv->d.in[1], RVL_TYPE_S8, CHANNELS, 1024, 3, 3);
+	constant_operands(&c, conv, CHANNELS);
+	finish(&c);
+	c.d.attr.block = 1;
+	run_steps(&c);
+	ck_assert_ptr_null(test_each_set(differs, &c));
+	drop(&c);
+	rvl_cpu_force(NULL, NULL);
+}
+END_TEST
+
 START_TEST(descriptors_keep_chains)
 {
 	struct rvl_kernel_desc back;
@@ -388,6 +426,7 @@ int main(void)
 	TCase *t = add_case(s, "chain", 60, NULL, NULL);
 
 	tcase_add_test(t, chains_equal_their_operators);
+	tcase_add_test(t, tiles_of_a_short_row_have_their_memory);
 	tcase_add_test(t, descriptors_keep_chains);
 	tcase_add_test(t, damaged_chains_stay_in_their_memory);
 	tcase_add_test(t, memory_is_that_of_a_stripe);
