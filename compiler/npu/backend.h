@@ -143,12 +143,24 @@ bool rvl_crosses_steps(const struct rvl_backend *be, const struct rvl_store *s);
 /** Whether @b alone reads what @a makes, as the same image, so that they can be in one cascade. */
 bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const struct rvl_layer *b);
 /**
+ * struct rvl_keep - how values are kept in INP
+ * @operands: a result may take the place of what the first layer of its cascade reads, not only of a
+ *	second operand
+ * @changes: set to how often something was improved
+ * @taken: set to the results that took the place of an operand
+ */
+struct rvl_keep {
+	bool operands;
+	uint32_t changes, taken;
+};
+
+/**
  * Improves the division of the @n layers of a step into cascades, and decides which values are kept
  * in INP between cascades, where that costs less. @alone: the layers as they are cut without
- * cascades; @changes: how often something was improved.
+ * cascades.
  */
 int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_layer *alone,
-		    uint32_t n, uint32_t *changes);
+		    uint32_t n, struct rvl_keep *keep);
 /**
  * Decides which values stay in INP between two layers of a step, and which layers' first weights are
  * loaded ahead; after rvl_choose_layers().

@@ -247,31 +247,72 @@ static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 	return rc;
 }
 
-/*
- * Divides the layers again and keeps values in INP, if the step as a whole costs less for it;
- * @alone: the layers without cascades.
- */
-static int keep_values(struct rvl_backend *be, struct rvl_bstep *step,
-		       const struct rvl_layer *alone)
-{
-	struct rvl_layer **l = be->layer + step->layer0;
-	struct rivulet_explain_segment with = { 0 }, without = { 0 };
-	struct rvl_layer *before = malloc(step->layers * sizeof(*before));
-	uint32_t changes = 0;
-	int rc = before ? rvl_time_layers(be, l, step->layers, &without) : -ENOMEM;
+/* The layers of a step as they are tried, and the best so far. */
+struct trial {
+	struct rvl_layer **l;
+	const struct rvl_layer *alone; /* without cascades */
+	struct rvl_layer *before, *best;
+	struct rivulet_explain_segment least;
+};
 
-	for (uint32_t i = 0; i < step->layers && !rc; i++)
-		before[i] = *l[i];
-	if (!rc)
-		rc = rvl_keep_values(be, l, alone, step->layers, &changes);
-	if (!rc && changes)
-		rc = time_step(be, l, step->layers, &with);
-	if (!rc && changes && rvl_segment_cost(be, &with) < rvl_segment_cost(be, &without))
-		count_bytes(be, &with, &without);
-	else
-		for (uint32_t i = 0; i < step->layers && !rc; i++)
-			*l[i] = before[i];
-	free(before);
+static void copy_layers(const struct trial *t, struct rvl_layer *to, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		to[i] = *t->l[i];
+}
+
+static void set_layers(const struct trial *t, const struct rvl_layer *from, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		*t->l[i] = from[i];
+}
+
+/* Divides the layers as they were again and keeps values; the best so far if they cost less. */
+static int try_keep(struct rvl_backend *be, struct trial *t, uint32_t n, struct rvl_keep *keep)
+{
+	struct rivulet_explain_segment seg = { 0 };
+	int rc;
+
+	set_layers(t, t->before, n);
+	rc = rvl_keep_values(be, t->l, t->alone, n, keep);
+	if (rc || !keep->changes)
+		return rc;
+	rc = time_step(be, t->l, n, &seg);
+	if (rc || rvl_segment_cost(be, &seg) >= rvl_segment_cost(be, &t->least))
+		return rc;
+	t->least = seg;
+	copy_layers(t, t->best, n);
+	return 0;
+}
+
+/*
+ * Divides the layers again and keeps values in INP, if the step as a whole costs less for it. A value is
+ * kept where the layers around it cost less, which can take the room of a better one later: the step
+ * decides whether results take the places of operands.
+ */
+static int keep_values(struct rvl_backend *be, struct rvl_bstep *step, const struct rvl_layer *alone)
+{
+	struct rvl_keep with = { .operands = true }, without = { .operands = false };
+	uint32_t n = step->layers;
+	struct trial t = { .l = be->layer + step->layer0, .alone = alone,
+			   .before = calloc(2 * (size_t)n, sizeof(*t.before)) };
+	struct rivulet_explain_segment first = { 0 };
+	int rc = t.before ? rvl_time_layers(be, t.l, n, &first) : -ENOMEM;
+
+	if (!rc) {
+		t.best = t.before + n;
+		t.least = first;
+		copy_layers(&t, t.before, n);
+		copy_layers(&t, t.best, n);
+		rc = try_keep(be, &t, n, &with);
+	}
+	if (!rc && with.taken)
+		rc = try_keep(be, &t, n, &without);
+	if (!rc) {
+		set_layers(&t, t.best, n);
+		count_bytes(be, &t.least, &first);
+	}
+	free(t.before);
 	return rc;
 }
 

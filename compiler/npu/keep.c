@@ -3,7 +3,7 @@
  * Values kept in INP: a value that several layers read lies there as a whole, from the layer that
  * makes it to the last one that reads it, so that neither STORE nor LOAD moves it. Between them the
  * buffers of all layers take the rest of INP. At most two values are kept at a time, one at each
- * end of INP; a sum may take the place of its second operand.
+ * end of INP; a result may take the place of its second operand, or of what its cascade reads.
  *
  * Before that, the cascades are joined and divided where that costs less: the search of cascade.c
  * has priced them behind single layers.
@@ -41,6 +41,7 @@ struct keeper {
 	struct rvl_layer **l;
 	const struct rvl_layer *alone; /* as each layer is cut without a cascade */
 	uint32_t n, groups, values, changes;
+	bool operands; /* results may take the places of operands, not only of second ones */
 	struct group *group;
 	struct kept *value;
 	struct rvl_ring *ring; /* of each layer whose result stays inside its cascade */
@@ -135,45 +136,67 @@ static int64_t width_of(const struct keeper *k, const struct rvl_operand *o)
 
 /* ---- where a value lies ---- */
 
+/* Rows of the operand that the next tile of @l reads, and whether it has one; @y: rows that it has made. */
+static bool next_reads(const struct rvl_layer *l, int64_t y, int64_t rows[2])
+{
+	if (y >= rvl_result_rows(l))
+		return false;
+	rvl_rows_read(l, y, rvl_min(l->t.th, rvl_result_rows(l) - y), rows);
+	return true;
+}
+
+/* Whether the next tile of layer @i of @n can be made, as turns.c decides; @y: rows that each has made. */
+static bool can_go(struct rvl_layer *const *l, uint32_t n, uint32_t i, const int64_t *y)
+{
+	uint32_t reader = i + 1 < n ? i + 1 : 0;
+	int64_t rows[2], past = y[i] + l[i]->t.th, room = reader ? l[i]->to->rows : 0;
+
+	if (!next_reads(l[i], y[i], rows) || (i && y[i - 1] < rows[1]))
+		return false;
+	if (!next_reads(l[reader], y[reader], rows) || (reader && l[i]->to->chunk))
+		return true;
+	return past - room <= rows[0];
+}
+
 /*
- * Whether the layers of a cascade can write rows of the sum over those of the second operand, which
- * the first of them reads: when the rows that a tile of the last one reads are made, the first one
- * reads only rows behind that tile.
+ * Whether the layers of a cascade can write rows of the result over those of the value that the first
+ * of them reads, each behind the rows that are still read. What one tile allows another one does not
+ * take back, so that the order of turns does not matter.
  */
 static bool in_place_works(const struct keeper *k, const struct group *g)
 {
 	struct rvl_layer *const *l = k->l + g->first;
 	const struct rvl_layer *end = l[g->n - 1];
+	int64_t y[RVL_CHAIN] = { 0 };
+	bool goes = true, left = true;
 
 	if (!end->to || !l[0]->from || end->to->base != l[0]->from->base)
 		return true;
-	for (int64_t y = 0; y < end->out.v.h; y += end->t.th) {
-		int64_t past_y = rvl_min(y + end->t.th, end->out.v.h), rows[2] = { y, past_y };
+	while (goes && left) {
+		goes = left = false;
+		for (uint32_t i = 0; i < g->n; i++) {
+			bool can = can_go(l, g->n, i, y);
 
-		for (uint32_t i = g->n - 1; i > 0; i--) {
-			int64_t h = l[i - 1]->out.v.h, th = l[i - 1]->t.th;
-
-			rvl_rows_read(l[i], rows[0], rows[1] - rows[0], rows);
-			rows[0] = 0;
-			rows[1] = rvl_min(rvl_div_up(rows[1], th) * th, h);
+			y[i] = can ? rvl_min(y[i] + l[i]->t.th, rvl_result_rows(l[i])) : y[i];
+			goes |= can;
+			left |= y[i] < rvl_result_rows(l[i]);
 		}
-		if (rows[1] == l[0]->out.v.h)
-			continue;
-		rvl_rows_read(l[0], rows[1], 1, rows);
-		if (rows[0] < past_y)
-			return false;
 	}
-	return true;
+	return !left;
 }
 
-/* Whether the result of @maker may take the place of @v, its second operand. */
+/*
+ * Whether the result of @maker may take the place of @v: of its second operand, or of what the first
+ * layer of its cascade reads.
+ */
 static bool may_replace(const struct keeper *k, uint32_t maker, const struct kept *v,
 			const struct rvl_ring *r)
 {
 	const struct group *g = &k->group[v->last];
 
-	if (k->l[maker]->b_from != v->ring || past(g) != maker + 1 || v->ring->width != r->width ||
-	    v->ring->blocks != r->blocks || v->ring->rows != r->rows)
+	if ((k->l[maker]->b_from != v->ring && (!k->operands || k->l[g->first]->from != v->ring)) ||
+	    past(g) != maker + 1 || v->ring->width != r->width || v->ring->blocks != r->blocks ||
+	    v->ring->rows != r->rows)
 		return false;
 	for (uint32_t i = g->first; i < maker; i++)
 		if (k->l[i]->b_from == v->ring)
@@ -181,7 +204,7 @@ static bool may_replace(const struct keeper *k, uint32_t maker, const struct kep
 	return g->n > 1 || k->l[maker]->from != v->ring;
 }
 
-/* The place of the second operand, or NULL. */
+/* The value whose place the result of @maker may take, or NULL. */
 static const struct kept *replaced(const struct keeper *k, uint32_t maker, const struct rvl_ring *r)
 {
 	for (uint32_t i = 0; i < k->values; i++)
@@ -541,10 +564,24 @@ static void list_groups(struct keeper *k)
 	}
 }
 
-int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_layer *alone,
-		    uint32_t n, uint32_t *changes)
+/* Results that took the places of operands. */
+static uint32_t count_operands(const struct keeper *k)
 {
-	struct keeper k = { .be = be, .l = l, .alone = alone, .n = n };
+	uint32_t n = 0;
+
+	for (uint32_t g = 0; g < k->groups; g++) {
+		const struct rvl_layer *first = k->l[k->group[g].first], *end = k->l[past(&k->group[g]) - 1];
+
+		n += first->from && end->to && end->to->base == first->from->base &&
+		     end->b_from != first->from;
+	}
+	return n;
+}
+
+int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_layer *alone,
+		    uint32_t n, struct rvl_keep *keep)
+{
+	struct keeper k = { .be = be, .l = l, .alone = alone, .n = n, .operands = keep->operands };
 	int rc = -ENOMEM;
 
 	k.ring = rvl_arena_array(be->g->arena, n, sizeof(*k.ring));
@@ -559,7 +596,8 @@ int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct r
 	}
 	if (!rc)
 		rc = try_values(&k);
-	*changes = k.changes + k.values;
+	keep->changes = k.changes + k.values;
+	keep->taken = rc ? 0 : count_operands(&k);
 	free(k.group);
 	free(k.value);
 	free(k.layer);

@@ -36,18 +36,21 @@ static void add_value(struct checker *c, uint32_t maker)
 {
 	const struct rvl_ring *r = c->l[maker]->to;
 	struct value *v = &c->value[c->values++];
+	uint32_t end;
 
 	*v = (struct value){ .ring = r, .lo = r->base, .hi = r->base + rvl_ring_words(r), .maker = maker,
 			     .last = maker, .heir = RVL_NONE, .from = c->count };
 	for (uint32_t i = maker + 1; i < c->layers; i++) {
 		const struct rvl_layer *l = c->l[i];
 
-		if (l->from != r && l->b_from != r)
-			continue;
-		v->last = i;
-		if (l->b_from == r && l->to && l->to->kept && l->to->base == r->base)
-			v->heir = i;
+		if (l->from == r || l->b_from == r)
+			v->last = i;
 	}
+	end = v->last;
+	while (end + 1 < c->layers && rvl_continues(c->l[end]))
+		end++;
+	if (end > maker && c->l[end]->to && c->l[end]->to->base == r->base)
+		v->heir = end;
 }
 
 static const struct rvl_layer *layer_of(const struct checker *c, uint32_t insn, uint32_t *number)

@@ -12,9 +12,9 @@
  *
  * For each kept value: the ALU of the layer that makes it writes INP inside its words only. From the
  * first of these writes to the last instruction of the last reader no other instruction writes
- * there, but for the ALU of a layer whose result takes the place of its second operand. Each reader
- * reads its operand inside the words. Returns 0, -EINVAL with a sentence that names the instruction
- * and the layers, or -ENOMEM.
+ * there, but for the ALU of a layer whose result takes the place: the last one of the cascade of the
+ * last reader. Each reader reads its operand inside the words. Returns 0, -EINVAL with a sentence that
+ * names the instruction and the layers, or -ENOMEM.
  */
 int rvl_kept_check(const struct rivulet_board *b, struct rvl_layer *const *l, uint32_t n, uint32_t first,
 		   const struct rivulet_insn *stream, uint32_t count, const uint32_t *tag,

@@ -97,6 +97,7 @@ struct outcome {
 	uint64_t cycles, bytes;
 	uint32_t cascades;
 	uint32_t npu_steps, cpu_steps, instructions;
+	uint32_t kept; /* results that stay in INP for other cascades */
 };
 
 static void count_steps(const struct rivulet_program *p, struct outcome *o)
@@ -239,6 +240,8 @@ static struct outcome run(const struct qg *q, const struct io *io, const struct 
 	check_shares(&e, what);
 	add_costs(&e);
 	o.cascades = e.cascades;
+	for (uint32_t i = 0; i < e.n_rows; i++)
+		o.kept += e.rows[i].reason && strstr(e.rows[i].reason, "result kept in INP");
 	for (uint32_t i = 0; i < e.n_segments; i++)
 		o.instructions = e.segments[i].instructions > o.instructions ?
 					 e.segments[i].instructions : o.instructions;
@@ -1060,6 +1063,38 @@ START_TEST(cascade_through_a_pool)
 }
 END_TEST
 
+/*
+ * Depthwise and 1x1 convolutions in turn: INP has room for one of the values between the pairs, and the
+ * result of each pair takes the place of what the pair reads.
+ */
+START_TEST(results_in_place_of_operands)
+{
+	static const struct qg_conv point = { .m = 256, .kh = 1, .kw = 1, .ytype = RVL_TYPE_U8,
+					      .wtype = RVL_TYPE_S8, .wscale = 0.002f, .yscale = 0.03f };
+	static const struct qg_conv deep = { .m = 256, .kh = 3, .kw = 3, .group = 256, .pad = { 1, 1, 1, 1 },
+				.ytype = RVL_TYPE_U8, .wtype = RVL_TYPE_S8, .wscale = 0.01f, .yscale = 0.03f };
+	struct rivulet_board b = cascade_board(2);
+	struct io io = { 0 };
+	struct rvl_tensor *x;
+	struct qg q;
+
+	ck_assert_str_eq(b.name, "zu3eg-256");
+	b.inp_bytes = 4600 * b.tn;
+	b.wgt_bytes = 65536;
+	qg_open(&q, 36);
+	x = qg_tensor(&q, "x", RVL_TYPE_U8, (struct rvl_shape){ 4, { 1, 256, 19, 19 } }, 0.02f, 100);
+	qg_input(&q, x);
+	x = qg_conv(&q, NULL, x, &point);
+	for (int i = 0; i < 3; i++)
+		x = qg_conv(&q, NULL, qg_conv(&q, NULL, x, &deep), &point);
+	qg_output(&q, x);
+	ck_assert_msg(!q.rc, "%s", q.err.msg);
+	interpret(&q, &io);
+	ck_assert_uint_eq(run(&q, &io, &b, NULL, "pairs").kept, 3);
+	finish(&q, &io);
+}
+END_TEST
+
 /* cpu_only and the NPU give the same bytes, and explain names where each layer runs. */
 START_TEST(explain_says_where)
 {
@@ -1123,6 +1158,10 @@ int main(void)
 	tcase_add_loop_test(t, pool_over_short_tiles, 0, GEOMETRIES);
 	tcase_add_loop_test(t, random_pools_in_cascades, 0, CASCADE_BOARDS);
 	tcase_add_loop_test(t, cascade_through_a_pool, 0, 2);
+	suite_add_tcase(s, t);
+	t = tcase_create("kept");
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, results_in_place_of_operands);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
