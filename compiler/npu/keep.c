@@ -45,7 +45,7 @@ struct keeper {
 	struct group *group;
 	struct kept *value;
 	struct rvl_ring *ring; /* of each layer whose result stays inside its cascade */
-	/* while a value is tried: the layers, their rings and the groups as they were */
+	/* while a value is tried: layers @saved to @past_saved, their rings, and all groups as they were */
 	struct rvl_layer *layer;
 	struct rvl_ring *rings;
 	struct group *before;
@@ -379,8 +379,8 @@ static void save(struct keeper *k, uint32_t first, uint32_t last)
 	k->saved = k->group[first].first;
 	k->past_saved = past(&k->group[last]);
 	for (uint32_t i = k->saved; i < k->past_saved; i++) {
-		k->layer[i] = *k->l[i];
-		k->rings[i] = k->ring[i];
+		k->layer[i - k->saved] = *k->l[i];
+		k->rings[i - k->saved] = k->ring[i];
 	}
 	memcpy(k->before, k->group, k->groups * sizeof(*k->group));
 	k->groups_before = k->groups;
@@ -389,8 +389,8 @@ static void save(struct keeper *k, uint32_t first, uint32_t last)
 static void restore(struct keeper *k)
 {
 	for (uint32_t i = k->saved; i < k->past_saved; i++) {
-		*k->l[i] = k->layer[i];
-		k->ring[i] = k->rings[i];
+		*k->l[i] = k->layer[i - k->saved];
+		k->ring[i] = k->rings[i - k->saved];
 	}
 	k->groups = k->groups_before;
 	memcpy(k->group, k->before, k->groups * sizeof(*k->group));
