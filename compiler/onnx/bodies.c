@@ -23,9 +23,13 @@
 #define QUANTISED "X xs xz ys +yz"
 #define Q(op) "x = DequantizeLinear(X, xs, xz); y = " op "; Y = QuantizeLinear(y, ys, yz);"
 
-/* t: the products of Q, K and V, beside each other. A mask has one value for each position of each sample. */
+/*
+ * t: the products of Q, K and V, beside each other. A mask has one value for each position of each sample,
+ * which counts if that is positive; masks of one dimension, which are lengths, fail at the Concat.
+ */
 #define ATTENTION(bias) "q, k, v = Split<axis=-1, num_outputs=3>(t);" \
-	"f = Cast!<to=1>(mask); g = Sub!(f, 1.0); h = Mul!(g, 10000.0);" \
+	"values = Concat!<axis=1>(mask); f = Cast!<to=1>(values); counts = Greater!(f, 0.0);" \
+	"one = Cast!<to=1>(counts); g = Sub!(one, 1.0); h = Mul!(g, 10000.0);" \
 	"before = Shape!<start=3, end=4>(past); fresh = Shape<start=1, end=2>(X);" \
 	"total = Add?(before, fresh); n = Shape<start=0, end=1>(X);" \
 	"sh = Concat<axis=0>(n, [1], [1], total); m = Reshape!(h, sh);" bias \
@@ -35,6 +39,9 @@
 	"uk = Unsqueeze(K, [0]); uv = Unsqueeze(V, [0]); present = Concat<axis=0>(uk, uv);"
 #define COUNT_MASK "m = Cast!<to=6>(mask); c = ReduceSum!<keepdims=0>(m, [1]);" \
 	"i = ReduceSum<keepdims=0>(ids, [1]); j = Sub(i, i); z = Cast<to=6>(j); index = First?(c, z);"
+
+/* Without segments everything is in the first one. */
+#define SEGMENT "none = Sub(ids, ids); of = First?(seg, none);"
 
 static const struct body {
 	const char *domain, *op;
@@ -73,13 +80,13 @@ static const struct body {
 	{ MS, "EmbedLayerNormalization", "ids seg words pos segs g b mask at", "Y index sum",
 	  "epsilon=1e-12", 17,
 	  "w = Gather(words, ids); n = Shape<start=1, end=2>(ids); first = Slice(pos, [0], n, [0]);"
-	  "placed = Gather!(pos, at); p = First?(placed, first); e = Add(w, p); s = Gather!(segs, seg);"
-	  "sum = Add?(e, s); Y = LayerNormalization<axis=-1, epsilon=@epsilon>(sum, g, b);" COUNT_MASK, NULL },
+	  "placed = Gather!(pos, at); p = First?(placed, first); e = Add(w, p);" SEGMENT
+	  "s = Gather!(segs, of); sum = Add?(e, s); Y = LayerNormalization<axis=-1, epsilon=@epsilon>(sum, g, b);" COUNT_MASK, NULL },
 	{ MS, "QEmbedLayerNormalization",
 	  "ids seg words pos segs g b mask ws ps ss gs bs wz pz sz gz bz", "Y index", "epsilon=1e-12", 17,
 	  "wq = Gather(words, ids); w = DequantizeLinear(wq, ws, wz); n = Shape<start=1, end=2>(ids);"
 	  "pq = Slice(pos, [0], n, [0]); p = DequantizeLinear(pq, ps, pz); e = Add(w, p);"
-	  "sq = Gather!(segs, seg); s = DequantizeLinear!(sq, ss, sz); sum = Add?(e, s);"
+	  SEGMENT "sq = Gather!(segs, of); s = DequantizeLinear!(sq, ss, sz); sum = Add?(e, s);"
 	  "gf = DequantizeLinear(g, gs, gz); bf = DequantizeLinear(b, bs, bz);"
 	  "Y = LayerNormalization<axis=-1, epsilon=@epsilon>(sum, gf, bf);" COUNT_MASK, NULL },
 	{ MS, "MultiHeadAttention", "q k v - - bias pk pv", "Y PK PV", "", 24,

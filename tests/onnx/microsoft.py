@@ -186,6 +186,8 @@ def normalisations(root):
     make(root, "q_embed_layer_norm_plain", "QEmbedLayerNormalization",
          [ids, None, *quantised_tables[:2], None, *quantised_tables[3:], None, *scales[:2], None, *scales[3:],
           *zeros[:2], None, *zeros[3:]], outputs=2, epsilon=1e-5)
+    make(root, "embed_layer_norm_first_segment", "EmbedLayerNormalization",
+         [ids, None, *tables, floats(2, 8), gamma, beta, mask], outputs=2)
     make(root, "embed_layer_norm_plain", "EmbedLayerNormalization",
          [ids, None, *tables, None, gamma, beta], outputs=2)
     make(root, "embed_layer_norm_placed", "EmbedLayerNormalization",
@@ -199,6 +201,7 @@ def attention(root):
     make(root, "attention_no_bias", "Attention", [x, w], num_heads=2)
     make(root, "attention_causal", "Attention", [x, w, b], num_heads=2, unidirectional=1)
     make(root, "attention_masked", "Attention", [x, w, b, mask], num_heads=2)
+    make(root, "attention_mask_values", "Attention", [x, w, b, array([[2, 1, 0, 3], [-1, 1, 1, 0]], np.int32)], num_heads=2)
     make(root, "attention_biased", "Attention", [x, w, b, mask, None, floats(2, 2, 4, 4)], num_heads=2, scale=0.3)
     past, long_mask = floats(2, 2, 2, 3, 4), array([[1] * 7, [1] * 5 + [0] * 2], np.int32)
     make(root, "attention_past", "Attention", [x, w, b, None, past], outputs=2, num_heads=2, unidirectional=1)
