@@ -438,7 +438,11 @@ static void see(struct rvl_store *s, const struct rvl_view *v)
 	s->viewed = true;
 }
 
-/* A matrix product over a flattened image reads the image, if that needs no padding of channels. */
+/*
+ * A matrix product over a flattened image reads the image, if that needs no padding of channels. The
+ * inputs of the product are in the order of planes: an image with the channels innermost, as another
+ * product makes, is no such image.
+ */
 static void over_image(struct rvl_backend *be, struct rvl_layer *l)
 {
 	struct rvl_store *s = l->in.s;
@@ -451,7 +455,7 @@ static void over_image(struct rvl_backend *be, struct rvl_layer *l)
 	if (rvl_view_equal(v, &l->in.v) || v->n * v->c * v->h * v->w != l->in.v.c * l->in.v.w ||
 	    v->n != l->in.v.w)
 		return;
-	if (v->c % be->board->tn && v->h * v->w > 1)
+	if (v->h * v->w > 1 && (v->c % be->board->tn || v->inter))
 		return;
 	rvl_matmul_over_image(l, v);
 	if (!rvl_fits(be->board, l))

@@ -562,6 +562,35 @@ START_TEST(classifier)
 }
 END_TEST
 
+/*
+ * A product over what another product made, flattened: its channels are innermost, whereas those of
+ * an image are planes, so that it is no convolution whose kernel is the image.
+ */
+START_TEST(flattened_rows)
+{
+	for (int i = 0; i < random_cases(8); i++) {
+		struct rivulet_board b = board_of(_i);
+		struct rvl_shape in = { 2, { 2 + i, 14 } }, rows = { 2, { 1, 0 } };
+		struct io io = { 0 };
+		struct rvl_tensor *t, *y;
+		struct qg q;
+
+		qg_open(&q, 960000 + _i * 100 + i);
+		t = qg_tensor(&q, "x", RVL_TYPE_S8, in, 0.02f, 5);
+		qg_input(&q, t);
+		t = matmul(&q, t, i & 1 ? 2 * b.tn : 20, i & 2);
+		rows.dim[1] = t->shape.dim[0] * t->shape.dim[1];
+		y = qg_tensor(&q, NULL, t->type, rows, t->quant.scale[0], t->quant.zp[0]);
+		qg_node(&q, RVL_OP_FLATTEN, "flatten", 1, &t, y);
+		qg_output(&q, matmul(&q, y, 5, i & 4));
+		ck_assert_msg(!q.rc, "%s", q.err.msg);
+		interpret(&q, &io);
+		run(&q, &io, &b, NULL, "flattened rows");
+		finish(&q, &io);
+	}
+}
+END_TEST
+
 static struct rvl_tensor *global(struct qg *q, struct rvl_tensor *x, enum rvl_op op)
 {
 	struct rvl_shape s = { 4, { x->shape.dim[0], x->shape.dim[1], 1, 1 } };
@@ -1153,6 +1182,8 @@ int main(void)
 	tcase_add_test(t, cascade_of_stripes);
 	tcase_add_test(t, explain_says_where);
 	suite_add_tcase(s, t);
+	t = add_case(s, "flattened", 60, no_costs, NULL);
+	tcase_add_loop_test(t, flattened_rows, 0, GEOMETRIES);
 	t = tcase_create("pools");
 	tcase_set_timeout(t, 300);
 	tcase_add_loop_test(t, pool_over_short_tiles, 0, GEOMETRIES);
