@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Algebra on views. Every product and sum of numbers from a model is checked for overflow. */
 #include "graph/view.h"
+#include "base/math.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -343,10 +344,13 @@ static int64_t innermost_reach(const struct rvl_tview *v)
 	return v->rank ? (v->dim[v->rank - 1] - 1) * v->pitch[v->rank - 1] : 0;
 }
 
-/* Modulo the common divisor of all pitches but the innermost ones, each view lies in one interval. */
+/*
+ * Modulo the common divisor of all pitches but the innermost ones, each view lies in one interval of a
+ * circle.
+ */
 static bool meets_as_intervals(const struct rvl_tview *a, const struct rvl_tview *b)
 {
-	int64_t g = 0, ra, rb;
+	int64_t g = 0, behind;
 
 	for (int d = 0; d < a->rank - 1; d++)
 		g = gcd(a->pitch[d], g);
@@ -354,11 +358,9 @@ static bool meets_as_intervals(const struct rvl_tview *a, const struct rvl_tview
 		g = gcd(b->pitch[d], g);
 	if (!g)
 		return true;
-	ra = a->origin % g;
-	rb = b->origin % g;
-	if (ra + innermost_reach(a) >= g || rb + innermost_reach(b) >= g)
-		return true; /* an interval passes a multiple of the divisor */
-	return ra <= rb + innermost_reach(b) && rb <= ra + innermost_reach(a);
+	behind = (b->origin - a->origin) % g;
+	behind += behind < 0 ? g : 0;
+	return behind <= innermost_reach(a) || innermost_reach(b) >= g - behind;
 }
 
 /*
@@ -413,5 +415,9 @@ bool rvl_tview_overlap(const struct rvl_tview *a, const struct rvl_tview *b)
 		x.rank--;
 	while (y.rank && !y.pitch[y.rank - 1])
 		y.rank--;
-	return meets_modulo(&x, &y) && meets_as_intervals(&x, &y) && meets_as_boxes(&x, &y);
+	if (!meets_modulo(&x, &y) || !meets_as_intervals(&x, &y) || !meets_as_boxes(&x, &y))
+		return false;
+	x.origin -= rvl_min(alo, blo); /* the grid may begin anywhere */
+	y.origin -= rvl_min(alo, blo);
+	return meets_as_boxes(&x, &y);
 }
