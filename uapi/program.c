@@ -305,7 +305,7 @@ static int check_shape(const struct check *c, uint32_t i, const struct rivulet_t
 			return bad(c, "tensor %u: a dimension beyond its %u is not zero", i,
 				   t->ndim);
 	if (t->layout == RIVULET_LAYOUT_BLOCKED &&
-	    (t->ndim < 3 || !c->p->target.tn || dtype_bytes(t->dtype) != 1))
+	    (t->ndim < 3 || !c->p->target.tn || dtype_bytes(t->dtype) > 2))
 		return bad(c, "tensor %u cannot be in channel blocks", i);
 	if (t->layout == RIVULET_LAYOUT_NHWC && t->ndim != 4)
 		return bad(c, "tensor %u has %u dimensions and cannot be an image in NHWC", i,

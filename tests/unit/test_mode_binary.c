@@ -305,11 +305,30 @@ static void wide(struct qg *q, uint64_t seed)
 	ck_assert_msg(!q->rc, "%s", q->err.msg);
 }
 
+/* An image of int16 that one segment of the NPU makes and another reads: the CPU pools its bits. */
+static void wide_across_segments(struct qg *q, uint64_t seed)
+{
+	int64_t channels;
+	struct rvl_tensor *x, *bits;
+	struct qb_conv c;
+
+	qg_open(q, seed);
+	channels = qg_range(q, 1, 100);
+	x = random_input(q, seed, channels);
+	c = plain_binary(channels, channels, 3);
+	c.type = RVL_TYPE_S16;
+	x = qb_conv(q, "layer", qb_sign(q, "sign", x), &c, NULL);
+	bits = pool_bits(q, qb_sign(q, "second sign", x), channels, 3, 1, 1);
+	c.shortcut = x;
+	qg_output(q, narrow(q, qb_conv(q, "second", bits, &c, NULL)));
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+}
+
 static const struct {
 	void (*build)(struct qg *q, uint64_t seed);
 	uint32_t n;
 } kinds[] = { { single, 60 }, { residual, 20 }, { chain, 20 }, { after_bytes, 30 }, { pooled, 24 },
-	      { wide, 24 }, { few, 12 } };
+	      { wide, 24 }, { few, 12 }, { wide_across_segments, 6 } };
 
 /* Pools of bits of images leave none for the CPU. */
 static bool is_taken(const struct rivulet_explain *e, int kind)
