@@ -31,8 +31,8 @@
 	"values = Concat!<axis=1>(mask); f = Cast!<to=1>(values); counts = Greater!(f, 0.0);" \
 	"one = Cast!<to=1>(counts); g = Sub!(one, 1.0); h = Mul!(g, 10000.0);" \
 	"before = Shape!<start=3, end=4>(past); fresh = Shape<start=1, end=2>(X);" \
-	"total = Add?(before, fresh); n = Shape<start=0, end=1>(X);" \
-	"sh = Concat<axis=0>(n, [1], [1], total); m = Reshape!(h, sh);" bias \
+	"total = Add?(before, fresh); n = Shape<start=0, end=1>(X); sh = Concat<axis=0>(n, [1], [1], total);" \
+	"rows = Unsqueeze!(h, [1, 2]); m = Expand!(rows, sh);" bias \
 	"ppk, ppv = Split!<axis=0, num_outputs=2>(past); pk = Squeeze!(ppk, [0]); pv = Squeeze!(ppv, [0]);" \
 	"Y, K, V = Attention<q_num_heads=@num_heads, kv_num_heads=@num_heads, scale=@scale," \
 	"is_causal=@unidirectional>(q, k, v, a, pk, pv);" \

@@ -270,7 +270,7 @@ static bool has_few_rows(const struct product *p)
 struct few {
 	const struct product *p;
 	int16_t *left;		/* less the zero points */
-	int32_t total[FEW_ROWS];	/* of each row */
+	uint32_t total[FEW_ROWS];	/* of each row, modulo 2^32 */
 };
 
 static void read_left(struct few *f)
@@ -286,7 +286,7 @@ static void read_left(struct few *f)
 			int32_t v = rvl_ld8(a->data, r * p->am + k * p->ak, a->type == RVL_TYPE_U8) - zero;
 
 			f->left[r * p->k + k] = (int16_t)v;
-			f->total[r] += v;
+			f->total[r] += (uint32_t)v;
 		}
 	}
 }
@@ -312,7 +312,7 @@ static void few_panels(void *arg, int64_t first, int64_t past)
 			uint32_t zero = (uint32_t)zero_of(p->c, 3, col + j, p->n, p->n * p->k, 0);
 
 			for (int64_t r = 0; r < p->m; r++)
-				s.y[r * s.y_row + j] = 0 - zero * (uint32_t)f->total[r];
+				s.y[r * s.y_row + j] = 0 - zero * f->total[r];
 		}
 		rvl_f32_kernels()->bytes->sum(&s);
 	}
