@@ -796,11 +796,22 @@ static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l,
 
 #define BLOCKS_ACC 4 /* the part of ACC that their sums may fill: one of so many */
 
+/* Whether the fields of one instruction hold the whole window over all results. */
+static bool one_piece(const struct rvl_product *p)
+{
+	const struct rvl_window *w = &p->win;
+
+	return w->kh <= MAX_KERNEL && w->kw <= MAX_KERNEL && (w->kh == 1 || w->dy <= MAX_DILATION) &&
+	       (w->kw == 1 || w->dx <= MAX_DILATION) && (p->oh == 1 || w->sy <= MAX_KERNEL) &&
+	       (p->ow == 1 || w->sx <= MAX_KERNEL);
+}
+
 bool rvl_may_take_blocks(const struct rivulet_board *b, const struct rvl_layer *l)
 {
 	struct budget u;
 
-	if (!l->mode || l->p.group != 1 || l->p.gather || l->in.v.n != 1 || l->has_bits)
+	if (!l->mode || l->p.group != 1 || l->p.gather || l->in.v.n != 1 || l->has_bits ||
+	    !one_piece(&l->p))
 		return false;
 	u = whole_layer(b, l);
 	return u.icb > 1 && !u.nest.lane_words && !u.nest.bits &&

@@ -403,6 +403,35 @@ START_TEST(classifier_takes_blocks)
 }
 END_TEST
 
+/* A window, or its dilation, that the fields of one instruction do not hold is no such product's. */
+START_TEST(window_beyond_the_fields)
+{
+	static const struct qg_conv long_window[] = {
+		{ .m = 16, .kh = 4, .kw = 40 }, { .m = 16, .kh = 40, .kw = 1 }, { .m = 16, .kh = 2, .kw = 1, .dy = 70 },
+	};
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	struct qg_conv c = long_window[_i];
+	struct rvl_tensor *x;
+	char err[256];
+	struct qg q;
+
+	ck_assert_msg(!rivulet_board_load(&board, "dense-16x16", err, sizeof(err)), "%s", err);
+	c.wtype = RVL_TYPE_S8;
+	c.ytype = RVL_TYPE_U8;
+	c.wscale = 0.002f;
+	c.yscale = 0.03f;
+	qg_open(&q, 12 + _i);
+	x = input(&q, (struct rvl_shape){ 4, { 1, 16, c.dy ? 71 : c.kh, c.kw } });
+	qg_output(&q, qg_conv(&q, NULL, conv(&q, x, 48, 1, 1, 1), &c));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	ck_assert_uint_eq(taken_by_blocks(&e), 0);
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
 /* Random layers at the end of such cascades give the bits of the reference. */
 START_TEST(sums_of_blocks_are_exact)
 {
@@ -647,6 +676,7 @@ int main(void)
 	tcase_add_test(t, block_is_one_cascade);
 	tcase_add_test(t, pool_reads_the_ring);
 	tcase_add_loop_test(t, classifier_takes_blocks, 0, 3);
+	tcase_add_loop_test(t, window_beyond_the_fields, 0, 3);
 	tcase_add_loop_test(t, sums_of_blocks_are_exact, 0, 3);
 	tcase_add_test(t, sums_stay_in_place);
 	tcase_add_test(t, rows_load_once);
