@@ -18,6 +18,11 @@ struct value {
 	uint32_t from, past;	    /* instructions */
 };
 
+/* The values, or RVL_NONE, that a layer makes and whose last reader it is. */
+struct uses {
+	uint32_t makes, ends[2];
+};
+
 struct checker {
 	const struct rivulet_board *b;
 	struct rvl_layer *const *l;
@@ -25,7 +30,8 @@ struct checker {
 	const struct rivulet_insn *stream;
 	uint32_t count;
 	const uint32_t *tag;
-	struct value *value;
+	struct value *value; /* by maker; from check_all() on, by their first instruction */
+	struct uses *uses;   /* by layer */
 	uint32_t values;
 	struct rvl_err *err;
 };
@@ -35,22 +41,43 @@ struct checker {
 static void add_value(struct checker *c, uint32_t maker)
 {
 	const struct rvl_ring *r = c->l[maker]->to;
-	struct value *v = &c->value[c->values++];
-	uint32_t end;
 
-	*v = (struct value){ .ring = r, .lo = r->base, .hi = r->base + rvl_ring_words(r), .maker = maker,
-			     .last = maker, .heir = RVL_NONE, .from = c->count };
-	for (uint32_t i = maker + 1; i < c->layers; i++) {
-		const struct rvl_layer *l = c->l[i];
+	c->uses[maker].makes = c->values;
+	c->value[c->values++] =
+		(struct value){ .ring = r, .lo = r->base, .hi = r->base + rvl_ring_words(r), .maker = maker,
+				.last = maker, .heir = RVL_NONE, .from = c->count };
+}
 
-		if (l->from == r || l->b_from == r)
-			v->last = i;
+/* Layer @i reads the value in @r, which is one of the last that were made. */
+static void add_reader(struct checker *c, uint32_t i, const struct rvl_ring *r)
+{
+	const struct rvl_layer *l = c->l[i];
+	uint32_t k = r && r->kept ? c->values : 0;
+
+	while (k && c->value[k - 1].ring != r)
+		k--;
+	if (!k)
+		return;
+	c->value[k - 1].last = i;
+	if (l->b_from == r && l->to && l->to->kept && l->to->base == r->base)
+		c->value[k - 1].heir = i;
+}
+
+static void list_values(struct checker *c)
+{
+	for (uint32_t i = 0; i < c->layers; i++) {
+		c->uses[i] = (struct uses){ RVL_NONE, { RVL_NONE, RVL_NONE } };
+		add_reader(c, i, c->l[i]->from);
+		add_reader(c, i, c->l[i]->b_from);
+		if (c->l[i]->to && c->l[i]->to->kept)
+			add_value(c, i);
 	}
-	end = v->last;
-	while (end + 1 < c->layers && rvl_continues(c->l[end]))
-		end++;
-	if (end > maker && c->l[end]->to && c->l[end]->to->base == r->base)
-		v->heir = end;
+	for (uint32_t k = 0; k < c->values; k++) {
+		struct uses *u = &c->uses[c->value[k].last];
+
+		if (c->value[k].last != c->value[k].maker)
+			u->ends[u->ends[0] != RVL_NONE] = k;
+	}
 }
 
 static const struct rvl_layer *layer_of(const struct checker *c, uint32_t insn, uint32_t *number)
@@ -123,29 +150,54 @@ static int check_value(const struct checker *c, uint32_t insn, enum rivulet_form
 	return complain(c, insn, "writes to", v);
 }
 
-/* From the first write of the maker to the last instruction of the last reader. */
+/* From the first write of the maker to the last instruction of the maker and of the last reader. */
 static void find_lives(struct checker *c)
 {
 	for (uint32_t i = 0; i < c->count; i++) {
+		const struct uses *u;
 		struct rivulet_decoded d;
 		uint32_t number;
 
 		if (!layer_of(c, i, &number) || rivulet_decode(&c->stream[i], &d))
 			continue;
-		for (uint32_t k = 0; k < c->values; k++) {
-			struct value *v = &c->value[k];
+		u = &c->uses[number];
+		if (u->makes != RVL_NONE) {
+			struct value *v = &c->value[u->makes];
 
-			if (number == v->maker && d.form == RIVULET_FORM_alu && i < v->from)
+			v->past = i + 1;
+			if (d.form == RIVULET_FORM_alu && i < v->from)
 				v->from = i;
-			if (number == v->last)
-				v->past = i + 1;
 		}
+		for (int k = 0; k < 2; k++)
+			if (u->ends[k] != RVL_NONE)
+				c->value[u->ends[k]].past = i + 1;
 	}
+}
+
+static int by_start(const void *x, const void *y)
+{
+	const struct value *a = x, *b = y;
+
+	return a->from < b->from ? -1 : a->from > b->from;
+}
+
+/* Checks instruction @i against the values that are there; *past: all before it are gone. */
+static int check_live(const struct checker *c, uint32_t i, enum rivulet_form form,
+		      const struct rivulet_footprint *f, uint32_t *past)
+{
+	int rc = 0;
+
+	while (*past < c->values && c->value[*past].past <= i)
+		++*past;
+	for (uint32_t k = *past; k < c->values && c->value[k].from <= i && !rc; k++)
+		rc = check_value(c, i, form, f, &c->value[k]);
+	return rc;
 }
 
 static int check_all(const struct checker *c)
 {
 	struct rivulet_config config = { 0 };
+	uint32_t past = 0;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < c->count && !rc; i++) {
@@ -157,8 +209,7 @@ static int check_all(const struct checker *c)
 		if (d.form != RIVULET_FORM_load && d.form != RIVULET_FORM_conv && d.form != RIVULET_FORM_alu)
 			continue;
 		rivulet_footprint_of(c->b, &config, &d, &f);
-		for (uint32_t k = 0; k < c->values && !rc; k++)
-			rc = check_value(c, i, d.form, &f, &c->value[k]);
+		rc = check_live(c, i, d.form, &f, &past);
 	}
 	return rc;
 }
@@ -168,18 +219,18 @@ int rvl_kept_check(const struct rivulet_board *b, struct rvl_layer *const *l, ui
 		   struct rvl_err *err)
 {
 	struct checker c = { .b = b, .l = l, .layers = n, .first = first, .stream = stream, .count = count,
-			     .tag = tag, .err = err, .value = calloc(n + 1, sizeof(*c.value)) };
-	int rc = 0;
+			     .tag = tag, .err = err, .value = calloc(n + 1, sizeof(*c.value)),
+			     .uses = calloc(n + 1, sizeof(*c.uses)) };
+	int rc = c.value && c.uses ? 0 : -ENOMEM;
 
-	if (!c.value)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < n; i++)
-		if (l[i]->to && l[i]->to->kept)
-			add_value(&c, i);
-	if (c.values) {
+	if (!rc)
+		list_values(&c);
+	if (!rc && c.values) {
 		find_lives(&c);
+		qsort(c.value, c.values, sizeof(*c.value), by_start);
 		rc = check_all(&c);
 	}
 	free(c.value);
+	free(c.uses);
 	return rc;
 }
