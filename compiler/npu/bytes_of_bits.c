@@ -45,7 +45,10 @@ static int64_t on_bytes(const struct rivulet_board *b, const struct rvl_node *n)
 	       (b->tn / b->dn);
 }
 
-/* Whether bytes may be faster for some reader of the bits that @n makes. */
+/*
+ * Whether bytes may be faster for some reader of the bits that @n makes. Between steps the program
+ * knows them as bits.
+ */
 static bool is_candidate(const struct rivulet_board *b, const struct rvl_node *n)
 {
 	const struct rvl_tensor *t = n->out[0];
@@ -57,7 +60,8 @@ static bool is_candidate(const struct rivulet_board *b, const struct rvl_node *n
 	for (uint32_t i = 0; i < t->n_users; i++) {
 		const struct rvl_node *u = t->users[i];
 
-		if (u->op != RVL_OP_B_CONV || u->place != RVL_PLACE_NPU || u->attr.group > 1)
+		if (u->op != RVL_OP_B_CONV || u->place != RVL_PLACE_NPU || u->segment != n->segment ||
+		    u->attr.group > 1)
 			return false;
 		any |= on_bytes(b, u) < on_bits(b, u);
 	}

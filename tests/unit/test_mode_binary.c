@@ -197,6 +197,32 @@ static void few(struct qg *q, uint64_t seed)
 	ck_assert_msg(!q->rc, "%s", q->err.msg);
 }
 
+/* Few channels, and a step of the CPU between the sign and its layer: it makes the shortcut. */
+static void few_across_segments(struct qg *q, uint64_t seed)
+{
+	static const int32_t turned[4] = { 0, 1, 3, 2 };
+	struct rvl_shape s = { 4, { 1, 0, 20, 20 } };
+	struct rvl_tensor *x, *y, *first;
+	struct rvl_node *n;
+	struct qg_conv c = plain_conv(0, 1);
+	struct qb_conv layer;
+
+	qg_open(q, seed);
+	s.dim[1] = qg_range(q, 1, 3);
+	c.m = s.dim[1];
+	x = qg_tensor(q, "x", RVL_TYPE_U8, s, 0.02f, 3);
+	qg_input(q, x);
+	first = qg_conv(q, "first", x, &c);
+	y = qg_tensor(q, NULL, first->type, s, first->quant.scale[0], first->quant.zp[0]);
+	n = qg_node(q, RVL_OP_TRANSPOSE, "turn", 1, &first, y);
+	memcpy(n->attr.perm, turned, sizeof(turned));
+	n->attr.perm_rank = 4;
+	layer = plain_binary(s.dim[1], s.dim[1], 5);
+	layer.shortcut = y;
+	qg_output(q, qb_conv(q, "layer", qb_sign(q, "sign", first), &layer, NULL));
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+}
+
 static struct rvl_tensor *pool_bits(struct qg *q, struct rvl_tensor *x, int64_t channels, int64_t k, int64_t s,
 				    int64_t pad)
 {
@@ -328,7 +354,8 @@ static const struct {
 	void (*build)(struct qg *q, uint64_t seed);
 	uint32_t n;
 } kinds[] = { { single, 60 }, { residual, 20 }, { chain, 20 }, { after_bytes, 30 }, { pooled, 24 },
-	      { wide, 24 }, { few, 12 }, { wide_across_segments, 6 } };
+	      { wide, 24 }, { few, 12 }, { wide_across_segments, 6 },
+	      { few_across_segments, 6 } };
 
 /* Pools of bits of images leave none for the CPU. */
 static bool is_taken(const struct rivulet_explain *e, int kind)
