@@ -12,6 +12,8 @@
 /* Dequantised weights are not folded, because fusion needs their scales. */
 static bool foldable(const struct rvl_node *n)
 {
+	if (rvl_has_bound(n))
+		return false;
 	return n->op != RVL_OP_DEQUANTIZE;
 }
 

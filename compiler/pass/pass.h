@@ -27,6 +27,12 @@ bool rvl_const_f32(const struct rvl_tensor *t, float *out);
 /** A constant tensor of one element per channel, float, no infinities or NaN; NULL if it is none. */
 const float *rvl_const_vector(const struct rvl_tensor *t, int64_t n);
 
+/**
+ * Whether the data decide the extent of a result. Such a node is not folded by a pass: the shapes of what
+ * reads it follow from its bound. (The reader folds small ones before it infers those.)
+ */
+bool rvl_has_bound(const struct rvl_node *n);
+
 #define RVL_LARGE_CONSTANT 65536	/* bytes of a constant that is not kept */
 
 /** Frees a large constant once no node reads it and it is no output. @t may be NULL. */

@@ -57,6 +57,14 @@ static bool bytes_are_read(const struct rvl_graph *g, const void *data)
 	return false;
 }
 
+bool rvl_has_bound(const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && n->out[i]->bounded)
+			return true;
+	return false;
+}
+
 void rvl_constant_release(struct rvl_graph *g, struct rvl_tensor *t)
 {
 	size_t bytes = t && t->data ? (size_t)rvl_tensor_bytes(t) : 0;

@@ -43,6 +43,8 @@ static const struct {
 	  "ReduceMax t -> s keepdims=0; Add s x -> y", 0 },
 	{ "in x f32 1; out y; const h s64 2 4096 4096; ConstantOfShape h -> o; NonZero o -> z; Cast z -> f to=1; "
 	  "ReduceMax f -> s keepdims=0; Add s x -> y", 0 },
+	{ "in x f32 1; out y; const h s64 1 20000; ConstantOfShape h -> o; Unique o -> u; Cast u -> f to=1; "
+	  "ReduceSum f -> s keepdims=0; Add s x -> y", 0 },
 	{ "in x f32 1; out y; const h s64 2 3000 3000; ConstantOfShape h -> o; EyeLike o -> z; MatMul z z -> f; "
 	  "ReduceMax f -> s keepdims=0; Add s x -> y", 0 },
 	{ "in x f32 1; out y; const h s64 4 1 1 2000 2000; ConstantOfShape h -> o; "
