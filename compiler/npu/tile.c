@@ -43,34 +43,36 @@ struct budget {
 
 /* ---- geometry shared with the emitter ---- */
 
-/* Input blocks (tn) of the layer's product: of the image, or of gathered patches. */
-static int64_t in_blocks(const struct rivulet_board *b, const struct rvl_layer *l)
-{
-	struct rvl_nest nest;
+/* Which input blocks (tn) of the layer's product each output block reads; products as gathered. */
+struct reach {
+	int64_t m, per_group; /* results, and those of a group */
+	int64_t tm;
+	int64_t channels; /* of the operand that a group reads */
+	int64_t block;	  /* channels of an input block */
+	int64_t blocks;	  /* all input blocks */
+	bool all;	  /* each output block reads all */
+};
 
-	l->mode->nest(b, l, &nest);
-	return rvl_div_up(nest.channels, b->tn);
+static struct reach reach_of(const struct rivulet_board *b, const struct rvl_layer *l,
+			     const struct rvl_nest *nest)
+{
+	return (struct reach){ .m = l->p.m,
+			       .per_group = l->p.m / l->p.group,
+			       .tm = b->tm,
+			       .channels = nest->bits ? nest->group_channels :
+							l->in.v.c / l->p.group,
+			       .block = nest->bits ? nest->block_channels : b->tn,
+			       .blocks = rvl_div_up(nest->channels, b->tn),
+			       .all = l->p.group == 1 };
 }
 
 /* Input blocks [lo, hi) that output block @o reads. */
-static void oc_range(const struct rivulet_board *b, const struct rvl_layer *l, int64_t o,
-		     int64_t *lo, int64_t *hi)
+static void oc_range(const struct reach *r, int64_t o, int64_t *lo, int64_t *hi)
 {
-	int64_t cpg = l->in.v.c / l->p.group, mpg = l->p.m / l->p.group, block = b->tn;
-	int64_t first = o * b->tm, last = rvl_min(l->p.m, first + b->tm) - 1;
-	struct rvl_nest nest;
+	int64_t first = o * r->tm, last = rvl_min(r->m, first + r->tm) - 1;
 
-	*lo = 0;
-	*hi = in_blocks(b, l);
-	if (l->p.group == 1)
-		return;
-	l->mode->nest(b, l, &nest);
-	if (nest.bits) {
-		cpg = nest.group_channels;
-		block = nest.block_channels;
-	}
-	*lo = first / mpg * cpg / block;
-	*hi = ((last / mpg + 1) * cpg - 1) / block + 1;
+	*lo = r->all ? 0 : first / r->per_group * r->channels / r->block;
+	*hi = r->all ? r->blocks : ((last / r->per_group + 1) * r->channels - 1) / r->block + 1;
 }
 
 /* The group of convolution that output block @o belongs to. */
@@ -81,15 +83,15 @@ static int64_t group_of(const struct rivulet_board *b, const struct rvl_layer *l
 
 /* How many blocks from @o0 on make one run; of bits, those of a group, whose channels are a mask. */
 static struct rvl_ocgroup one_group(const struct rivulet_board *b, const struct rvl_layer *l,
-				    int64_t o0, int64_t most)
+				    const struct reach *r, int64_t o0, int64_t most)
 {
-	struct rvl_ocgroup g = { .o0 = o0, .on = 1 };
+	struct rvl_ocgroup g = { .o0 = o0, .on = r->all ? most : 1 };
 	int64_t lo, hi;
 
-	oc_range(b, l, o0, &g.ib0, &hi);
+	oc_range(r, o0, &g.ib0, &hi);
 	g.ibn = hi - g.ib0;
 	while (g.on < most) {
-		oc_range(b, l, o0 + g.on, &lo, &hi);
+		oc_range(r, o0 + g.on, &lo, &hi);
 		if (hi - lo != g.ibn || (g.on > 1 && lo != g.ib0 + g.on * g.step) ||
 		    (l->in.pixels && group_of(b, l, o0) != group_of(b, l, o0 + g.on)))
 			break;
@@ -103,9 +105,13 @@ int64_t rvl_ocgroups(const struct rivulet_board *b, const struct rvl_layer *l, i
 		     struct rvl_ocgroup *out)
 {
 	int64_t ocb = rvl_div_up(l->p.m, b->tm), n = 0;
+	struct rvl_nest nest;
+	struct reach r;
 
+	l->mode->nest(b, l, &nest);
+	r = reach_of(b, l, &nest);
 	for (int64_t o = 0; o < ocb;) {
-		struct rvl_ocgroup g = one_group(b, l, o, rvl_min(og, ocb - o));
+		struct rvl_ocgroup g = one_group(b, l, &r, o, rvl_min(og, ocb - o));
 
 		if (out)
 			out[n] = g;
@@ -468,7 +474,8 @@ static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 {
 	const struct rvl_layer *l = u->l;
 	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
-	int64_t blocks = l->p.group > 1 ? rvl_min(t->ig * t->og, in_blocks(u->b, l)) : t->ig;
+	int64_t blocks = l->p.group > 1 ? rvl_min(t->ig * t->og, rvl_div_up(u->nest.channels, u->b->tn)) :
+			 t->ig;
 
 	t->in_ring = ring_rows(u, t, ch);
 	t->in_words = l->from ? 0 :
@@ -669,12 +676,13 @@ static void search_conv(struct search *s)
 
 static void count_blocks(struct budget *u)
 {
+	struct reach r = reach_of(u->b, u->l, &u->nest);
 	int64_t lo, hi;
 
 	u->icb = 0;
 	u->icb_sum = 0;
 	for (int64_t o = 0; o < u->ocb; o++) {
-		oc_range(u->b, u->l, o, &lo, &hi);
+		oc_range(&r, o, &lo, &hi);
 		u->icb = rvl_max(u->icb, hi - lo);
 		u->icb_sum += hi - lo;
 	}
