@@ -223,6 +223,26 @@ static void count_bytes(struct rvl_backend *be, const struct rivulet_explain_seg
 				     (int64_t)(with->read_bytes + with->write_bytes);
 }
 
+/*
+ * Time and bytes of a step without cascades, whose weights load ahead as they would. Where the step
+ * would cost more than @most even if no layer waited for its weights, they do not.
+ */
+static int time_plain(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, uint64_t most,
+		      struct rivulet_explain_segment *seg)
+{
+	struct rivulet_explain_segment ahead;
+	int rc;
+
+	for (uint32_t i = 0; i < n; i++)
+		l[i]->ahead = 0;
+	rc = rvl_time_layers(be, l, n, seg);
+	ahead = *seg;
+	ahead.cycles -= rvl_min(ahead.layer_wait, ahead.cycles);
+	if (rc || (seg->cycles != RVL_TOO_LONG && rvl_segment_cost(be, &ahead) > most))
+		return rc;
+	return time_step(be, l, n, seg);
+}
+
 /* Without a cascade the layers are as they were. Their weights load ahead as they were timed. */
 static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 			const struct rvl_layer *before)
@@ -237,7 +257,7 @@ static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 		*l[i] = before[i];
 	}
 	if (!rc)
-		rc = time_step(be, l, step->layers, &without);
+		rc = time_plain(be, l, step->layers, rvl_segment_cost(be, &with), &without);
 	if (!rc && rvl_segment_cost(be, &with) < rvl_segment_cost(be, &without)) {
 		for (uint32_t i = 0; i < step->layers; i++)
 			*l[i] = plain[i];

@@ -26,7 +26,10 @@ static int time_of(const struct timed *t, struct rivulet_explain_segment *seg)
 	return rvl_time_layers(t->be, t->l, t->n, seg);
 }
 
-/* The number of tiles with which the two groups take the least time; 0 where nothing is gained. */
+/*
+ * The number of tiles with which the two groups take the least time; 0 where nothing is gained. Where
+ * the most tiles gain nothing, fewer hardly ever do, and are not tried.
+ */
 static int try_ahead(const struct timed *t)
 {
 	struct rvl_layer *l = t->l[t->second];
@@ -38,10 +41,12 @@ static int try_ahead(const struct timed *t)
 	least = seg.cycles;
 	if (rc || seg.layer_wait < LEAST_WAIT || least == RVL_TOO_LONG)
 		return rc;
-	for (uint32_t ahead = 1; ahead <= MOST_AHEAD && !rc; ahead *= 2) {
+	for (uint32_t ahead = MOST_AHEAD; ahead && !rc; ahead /= 2) {
 		l->ahead = ahead;
 		rc = time_of(t, &seg);
-		if (rc || seg.cycles >= least)
+		if (!best && seg.cycles >= least)
+			break;
+		if (rc || seg.cycles > least)
 			continue;
 		least = seg.cycles;
 		best = ahead;
