@@ -51,16 +51,23 @@ static void add_value(struct checker *c, uint32_t maker)
 /* Layer @i reads the value in @r, which is one of the last that were made. */
 static void add_reader(struct checker *c, uint32_t i, const struct rvl_ring *r)
 {
-	const struct rvl_layer *l = c->l[i];
 	uint32_t k = r && r->kept ? c->values : 0;
 
 	while (k && c->value[k - 1].ring != r)
 		k--;
-	if (!k)
-		return;
-	c->value[k - 1].last = i;
-	if (l->b_from == r && l->to && l->to->kept && l->to->base == r->base)
-		c->value[k - 1].heir = i;
+	if (k)
+		c->value[k - 1].last = i;
+}
+
+/* The result that takes the place of @v is that of the cascade, or the layer, which reads it last. */
+static void find_heir(const struct checker *c, struct value *v)
+{
+	uint32_t end = v->last;
+
+	while (end + 1 < c->layers && rvl_continues(c->l[end]))
+		end++;
+	if (end > v->maker && c->l[end]->to && c->l[end]->to->base == v->ring->base)
+		v->heir = end;
 }
 
 static void list_values(struct checker *c)
@@ -75,6 +82,7 @@ static void list_values(struct checker *c)
 	for (uint32_t k = 0; k < c->values; k++) {
 		struct uses *u = &c->uses[c->value[k].last];
 
+		find_heir(c, &c->value[k]);
 		if (c->value[k].last != c->value[k].maker)
 			u->ends[u->ends[0] != RVL_NONE] = k;
 	}
