@@ -26,22 +26,32 @@ static int time_of(const struct timed *t, struct rivulet_explain_segment *seg)
 	return rvl_time_layers(t->be, t->l, t->n, seg);
 }
 
+/* Tiles of @l, of each block of results alone: what loads ahead of all of them delays them all. */
+static int64_t tiles_of(const struct rvl_layer *l)
+{
+	return l->out.v.n * rvl_div_up(rvl_result_rows(l), rvl_max(l->t.th, 1)) *
+	       rvl_div_up(rvl_result_cols(l), rvl_max(l->t.tw, 1));
+}
+
 /*
  * The number of tiles with which the two groups take the least time; 0 where nothing is gained. Where
- * the most tiles gain nothing, fewer hardly ever do, and are not tried.
+ * the most tiles of the layer before, but the first, gain nothing, fewer hardly ever do, and are not
+ * tried.
  */
 static int try_ahead(const struct timed *t)
 {
 	struct rvl_layer *l = t->l[t->second];
 	struct rivulet_explain_segment seg;
 	uint64_t least;
-	uint32_t best = 0;
+	uint32_t best = 0, most = MOST_AHEAD;
 	int rc = time_of(t, &seg);
 
 	least = seg.cycles;
 	if (rc || seg.layer_wait < LEAST_WAIT || least == RVL_TOO_LONG)
 		return rc;
-	for (uint32_t ahead = MOST_AHEAD; ahead && !rc; ahead /= 2) {
+	while (most > 1 && most >= tiles_of(t->l[t->second - 1]))
+		most /= 2;
+	for (uint32_t ahead = most; ahead && !rc; ahead /= 2) {
 		l->ahead = ahead;
 		rc = time_of(t, &seg);
 		if (!best && seg.cycles >= least)
