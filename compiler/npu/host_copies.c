@@ -108,7 +108,8 @@ static int64_t copy_cycles(const struct copies *c, const struct rvl_tensor *t, i
 
 /*
  * Whether @t costs fewer cycles of the port in BLOCKED, with copies for the CPU. A view that both
- * sides read, or an operator of the NPU that reads no image, keeps it PLAIN.
+ * sides read, or an operator of the NPU that reads no image, keeps it PLAIN. The layer that makes
+ * the value takes signs of it on its way out, so that they load nothing.
  */
 static bool gains(const struct copies *c, const struct rvl_tensor *t)
 {
@@ -122,7 +123,7 @@ static bool gains(const struct copies *c, const struct rvl_tensor *t)
 
 		if (r.npu && (r.cpu || !rvl_layer_of_images(n)))
 			return false;
-		layers += r.npu;
+		layers += r.npu && n->op != RVL_OP_B_SIGN;
 		if (r.cpu && begins_block(c, n, t))
 			parts += copy_cycles(c, t, n->out[0]->shape.dim[1]);
 		else if (r.cpu)
