@@ -3,17 +3,8 @@
 #include "npu/epilogue.h"
 
 #include <math.h>
-#include <string.h>
 
 #define TABLE_WORDS (256 / RIVULET_WGT_WORD)
-
-static uint32_t bits_of(float v)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &v, sizeof(bits));
-	return bits;
-}
 
 /* ---- requantise ---- */
 
@@ -128,7 +119,7 @@ static void emit_outputs(struct rvl_stream *s, const struct rvl_layer *l)
 
 static void config_pool(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
 {
-	struct rivulet_decoded div = { .a_div = { .mult = bits_of(l->e.pool_mult),
+	struct rivulet_decoded div = { .a_div = { .mult = rvl_float_bits(l->e.pool_mult),
 						  .zp = l->e.pool_zp,
 						  .dy = l->e.pwin.dy,
 						  .dx = l->e.pwin.dx } };
@@ -171,9 +162,9 @@ const struct rvl_stage rvl_stage_pool = { .name = "pool",
 
 static void config_second(struct rvl_stream *s, const struct rvl_layer *l, int64_t wgt)
 {
-	struct rivulet_decoded scale = { .a_scale = { .ra = bits_of(l->e.ra),
-						      .rb = bits_of(l->e.rb),
-						      .c = bits_of(l->e.rc) } };
+	struct rivulet_decoded scale = { .a_scale = { .ra = rvl_float_bits(l->e.ra),
+						      .rb = rvl_float_bits(l->e.rb),
+						      .c = rvl_float_bits(l->e.rc) } };
 
 	(void)wgt;
 	emit_outputs(s, l);
@@ -210,8 +201,8 @@ static void config_real(struct rvl_stream *s, const struct rvl_layer *l, int64_t
 						    .b = l->has_b && l->b.v.wide,
 						    .d = l->out.v.wide,
 						    .prelu = l->e.prelu } };
-	struct rivulet_decoded sum = { .a_sum = { .lo = bits_of(l->e.sum_lo),
-						  .hi = bits_of(l->e.sum_hi) } };
+	struct rivulet_decoded sum = { .a_sum = { .lo = rvl_float_bits(l->e.sum_lo),
+						  .hi = rvl_float_bits(l->e.sum_hi) } };
 
 	(void)wgt;
 	rvl_emit_cfg(s, RIVULET_FORM_a_type, &type);
@@ -250,7 +241,7 @@ static void config_narrow(struct rvl_stream *s, const struct rvl_layer *l, int64
 						    .hi = l->e.out_hi,
 						    .zp = l->e.out_zp,
 						    .a = l->in.v.wide } };
-	struct rivulet_decoded sum = { .a_sum = { .lo = bits_of(-INFINITY), .hi = bits_of(INFINITY) } };
+	struct rivulet_decoded sum = { .a_sum = { .lo = rvl_float_bits(-INFINITY), .hi = rvl_float_bits(INFINITY) } };
 
 	(void)wgt;
 	rvl_emit_cfg(s, RIVULET_FORM_a_type, &type);

@@ -6,6 +6,17 @@
 #include "npu/stream.h"
 #include "rivulet_cost.h"
 
+#include <string.h>
+
+/** The bits of a float, as configurations and parameters hold it. */
+static inline uint32_t rvl_float_bits(float v)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	return bits;
+}
+
 /* One ALU instruction: what it reads and writes, in words. */
 struct rvl_alu_pass {
 	bool acc; /* A is in ACC, else in INP */

@@ -8,8 +8,6 @@
 #include "npu/slopes.h"
 #include "npu/mode.h"
 
-#include <string.h>
-
 enum { X, W, SCALE, BIAS, THRESHOLD, SHORTCUT, SHORTCUT_SCALE, PRELU }; /* inputs of BinaryConv */
 
 static const struct rvl_tensor *input(const struct rvl_node *n, uint32_t i)
@@ -66,14 +64,6 @@ static void bytes_operand(const struct rvl_tensor *t, int64_t channels, struct r
 
 /* ---- parameters of channels ---- */
 
-static uint32_t bits_of(float v)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &v, sizeof(bits));
-	return bits;
-}
-
 /*
  * Thresholds of a uint8 tensor are those of its bytes as int8, too. No channel behind the last one
  * reaches its threshold.
@@ -101,13 +91,13 @@ static void set_reals(struct rvl_layer *l, const struct rvl_node *n, int64_t lan
 		float bias = floats(n, BIAS)[m] / ys;
 
 		l->p.mult[m] = floats(n, SCALE)[m] / ys;
-		l->p.bias[m] = (int32_t)bits_of(bias);
+		l->p.bias[m] = (int32_t)rvl_float_bits(bias);
 		if (shortcut)
-			*rvl_epilogue_param(l, lanes, 0, m) = bits_of((k ? k[m] : 1) * ratio);
+			*rvl_epilogue_param(l, lanes, 0, m) = rvl_float_bits((k ? k[m] : 1) * ratio);
 		if (!prelu)
 			continue;
-		*rvl_epilogue_param(l, lanes, l->has_b, m) = bits_of(prelu[m]);
-		*rvl_epilogue_param(l, lanes, l->has_b + 1, m) = bits_of(prelu[l->p.m + m] / ys);
+		*rvl_epilogue_param(l, lanes, l->has_b, m) = rvl_float_bits(prelu[m]);
+		*rvl_epilogue_param(l, lanes, l->has_b + 1, m) = rvl_float_bits(prelu[l->p.m + m] / ys);
 	}
 }
 
@@ -273,8 +263,8 @@ static bool settle_sign_bytes(struct rvl_graph *g, const struct rivulet_board *b
 	if (!rvl_epilogue_params(g, l, 2, b->tn, l->in.v.c))
 		return false;
 	for (int64_t m = 0; m < l->in.v.c; m++) {
-		l->e.ext[2 * m] = bits_of((float)(1 - 2 * ((int64_t)threshold[m] - shift)));
-		l->e.ext[2 * m + 1] = bits_of(2);
+		l->e.ext[2 * m] = rvl_float_bits((float)(1 - 2 * ((int64_t)threshold[m] - shift)));
+		l->e.ext[2 * m + 1] = rvl_float_bits(2);
 	}
 	return true;
 }

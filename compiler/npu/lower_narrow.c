@@ -3,16 +3,6 @@
 #include "npu/epilogue.h"
 #include "npu/narrow.h"
 
-#include <string.h>
-
-static uint32_t bits_of(float v)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &v, sizeof(bits));
-	return bits;
-}
-
 struct rvl_layer *rvl_build_narrow(struct rvl_graph *g, const struct rvl_node *n, bool values,
 				   const char **why)
 {
@@ -42,8 +32,8 @@ bool rvl_narrow_settle(struct rvl_graph *g, const struct rivulet_board *b, struc
 	if (!rvl_epilogue_params(g, l, 2, lanes, l->in.v.c))
 		return false;
 	for (int64_t m = 0; m < channels; m++) {
-		l->e.ext[2 * m] = bits_of(bias);
-		l->e.ext[2 * m + 1] = bits_of(mult);
+		l->e.ext[2 * m] = rvl_float_bits(bias);
+		l->e.ext[2 * m + 1] = rvl_float_bits(mult);
 	}
 	return true;
 }
