@@ -29,6 +29,7 @@ CFLAGS_kernels/op_loops := -O3
 CFLAGS_kernels/op_norm := -O3 -fno-trapping-math
 CFLAGS_kernels/op/unary := -O3 -fno-trapping-math
 CFLAGS_kernels/op/pool := -O3
+CFLAGS_kernels/op/select := -O3 -fno-trapping-math
 CFLAGS_kernels/op_pool := -O3
 CFLAGS_kernels/op_pool_rows := -O3 -fno-trapping-math
 CFLAGS_kernels/op/resize := -O3

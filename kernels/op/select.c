@@ -318,7 +318,8 @@ struct boxes {
 	int64_t most;			/* boxes that are selected for a class */
 	float overlap, score;
 	bool has_score, centered;
-	int64_t *order, *chosen;	/* n numbers for each batch and class */
+	int64_t *order, *chosen;	/* n numbers for each batch and class, n + 1 of the chosen */
+	struct rectangles *area;	/* groups() of them for each batch and class */
 };
 
 /* The number of input @i, or NULL where it is absent, empty or not known yet. */
@@ -355,17 +356,30 @@ static int infer_suppression(struct rvl_call *c)
 	return 0;
 }
 
-/* For each class of each batch two lists of boxes and the number of those selected. */
+struct rectangle {
+	float x0, x1, y0, y1;
+};
+
+#define LANES 16
+
+/* So many rectangles beside each other. Those of zeros overlap nothing. */
+struct rectangles {
+	float x0[LANES], x1[LANES], y0[LANES], y1[LANES], area[LANES];
+};
+
+static int64_t groups(int64_t n)
+{
+	return (n + LANES - 1) / LANES;
+}
+
+/* For each class of each batch two lists of boxes, the number of those selected, and their rectangles. */
 static int64_t scratch_suppression(const struct rvl_call *c)
 {
 	const struct rvl_shape *s = &c->in[1].shape;
 
-	return s->dim[0] * s->dim[1] * (2 * s->dim[2] + 1) * (int64_t)sizeof(int64_t);
+	return s->dim[0] * s->dim[1] * ((2 * s->dim[2] + 1) * (int64_t)sizeof(int64_t) +
+					groups(s->dim[2]) * (int64_t)sizeof(struct rectangles));
 }
-
-struct rectangle {
-	float x0, x1, y0, y1;
-};
 
 static struct rectangle rectangle_of(const struct boxes *b, const float *v)
 {
@@ -377,15 +391,55 @@ static struct rectangle rectangle_of(const struct boxes *b, const float *v)
 				    fmaxf(v[0], v[2]) };
 }
 
-static bool overlaps(const struct boxes *b, const float *one, const float *other)
+static float area_of(const struct rectangle *r)
 {
-	struct rectangle p = rectangle_of(b, one), q = rectangle_of(b, other);
-	float w = fminf(p.x1, q.x1) - fmaxf(p.x0, q.x0), h = fminf(p.y1, q.y1) - fmaxf(p.y0, q.y0);
-	float area_p = (p.x1 - p.x0) * (p.y1 - p.y0), area_q = (q.x1 - q.x0) * (q.y1 - q.y0);
-	float common = w * h;
+	return (r->x1 - r->x0) * (r->y1 - r->y0);
+}
 
-	return w > 0 && h > 0 && area_p > 0 && area_q > 0 &&
-	       common / (area_p + area_q - common) > b->overlap;
+/* Neither number is NaN: with fminf() and fmaxf() the loop below would not be vectorised. */
+static float lesser(float a, float b)
+{
+	return a < b ? a : b;
+}
+
+static float greater(float a, float b)
+{
+	return a > b ? a : b;
+}
+
+/* Whether @p, of an area above 0, overlaps one of the first @n rectangles by more than the limit. */
+static bool overlaps(const struct boxes *b, const struct rectangle *p, const struct rectangles *q, int64_t n)
+{
+	float area = area_of(p);
+
+	for (; n > 0; n -= LANES, q++) {
+		int hits = 0;
+
+		for (int i = 0; i < LANES; i++) {
+			float w = lesser(p->x1, q->x1[i]) - greater(p->x0, q->x0[i]);
+			float h = lesser(p->y1, q->y1[i]) - greater(p->y0, q->y0[i]);
+			float common = w * h;
+
+			hits |= (w > 0) & (h > 0) & (common / (area + q->area[i] - common) > b->overlap);
+		}
+		if (hits)
+			return true;
+	}
+	return false;
+}
+
+static void add_rectangle(struct rectangles *q, int64_t n, const struct rectangle *p)
+{
+	int64_t i = n % LANES;
+
+	q += n / LANES;
+	if (!i)
+		*q = (struct rectangles) { .area = { 0 } };
+	q->x0[i] = p->x0;
+	q->x1[i] = p->x1;
+	q->y0[i] = p->y0;
+	q->y1[i] = p->y1;
+	q->area[i] = area_of(p);
 }
 
 /* The higher score is first; of equal ones the order of the boxes stays. */
@@ -403,19 +457,22 @@ static void select_class(void *arg, uint32_t at)
 	const float *score = (const float *)b->c->in[1].data + at * b->n;
 	const float *box = (const float *)b->c->in[0].data + at / b->classes * b->n * 4;
 	int64_t *order = b->order + at * b->n, *chosen = b->chosen + at * (b->n + 1);
-	int64_t candidates = 0, n = 0;
+	struct rectangles *area = b->area + at * groups(b->n);
+	int64_t candidates = 0, n = 0, areas = 0;
 
 	for (int64_t i = 0; i < b->n; i++)
 		if (!b->has_score || score[i] > b->score)
 			order[candidates++] = i;
 	sort(order, chosen + 1, candidates, score_before, score);
 	for (int64_t i = 0; i < candidates && n < b->most; i++) {
-		bool keep = true;
+		struct rectangle r = rectangle_of(b, box + order[i] * 4);
+		bool has_area = area_of(&r) > 0; /* no coordinate is NaN; others overlap nothing */
 
-		for (int64_t k = 0; k < n && keep; k++)
-			keep = !overlaps(b, box + order[i] * 4, box + chosen[1 + k] * 4);
-		if (keep)
-			chosen[1 + n++] = order[i];
+		if (has_area && overlaps(b, &r, area, areas))
+			continue;
+		if (has_area)
+			add_rectangle(area, areas++, &r);
+		chosen[1 + n++] = order[i];
 	}
 	chosen[0] = n;
 }
@@ -433,6 +490,7 @@ static int run_suppression(struct rvl_call *c)
 
 	b.order = c->scratch;
 	b.chosen = b.order + lists * b.n;
+	b.area = (struct rectangles *)(b.chosen + lists * (b.n + 1));
 	if (!b.most)
 		lists = 0;
 	rvl_for(c, (uint32_t)lists, select_class, &b);

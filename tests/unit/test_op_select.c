@@ -223,6 +223,55 @@ START_TEST(suppression_selects_at_most_the_limit)
 }
 END_TEST
 
+#define BOXES 150
+
+/* As the operator is defined, pair by pair; in double, where products of these numbers are exact. */
+static bool overlap_by_half(const float *p, const float *q)
+{
+	double w = fmin(p[3], q[3]) - fmax(p[1], q[1]), h = fmin(p[2], q[2]) - fmax(p[0], q[0]);
+	double areas = (double)(p[3] - p[1]) * (p[2] - p[0]) + (double)(q[3] - q[1]) * (q[2] - q[0]);
+
+	return w > 0 && h > 0 && 2 * w * h > areas - w * h;
+}
+
+/* More chosen boxes than are compared at once, among them some without area and with NaN. */
+START_TEST(suppression_compares_with_all_chosen_boxes)
+{
+	float box[BOXES][4], score[BOXES];
+	int64_t want[BOXES], n = 0;
+
+	srand(_i);
+	for (int i = 0; i < BOXES; i++) {
+		float y = (float)(rand() % 40), x = (float)(rand() % 40);
+
+		box[i][0] = y;
+		box[i][1] = i % 29 == 5 ? NAN : x;
+		box[i][2] = i % 31 == 7 ? y : y + (float)(4 + rand() % 5);
+		box[i][3] = x + (float)(4 + rand() % 5);
+		score[i] = (float)(BOXES - i);
+	}
+	for (int i = 0; i < BOXES; i++) {
+		bool keep = true, area = box[i][1] == box[i][1] && box[i][0] < box[i][2];
+
+		for (int64_t k = 0; k < n && area; k++)
+			keep &= box[want[k]][1] != box[want[k]][1] || !overlap_by_half(box[i], box[want[k]]);
+		if (keep)
+			want[n++] = i;
+	}
+	ck_assert_int_gt(n, 3 * 16);
+	ck_assert_int_lt(n, BOXES);
+	op_begin("NonMaxSuppression", 11);
+	op_in(RVL_TYPE_F32, DIMS(1, BOXES, 4), box, BOXES * 4);
+	op_in(RVL_TYPE_F32, DIMS(1, 1, BOXES), score, BOXES);
+	IN_S64(RANK0, BOXES);
+	IN_F32(RANK0, 0.5f);
+	op_ok(1);
+	ck_assert_int_eq(rig.call.out[0].shape.dim[0], n);
+	for (int64_t i = 0; i < n; i++)
+		ck_assert_int_eq(((const int64_t *)rig.call.out[0].data)[3 * i + 2], want[i]);
+}
+END_TEST
+
 START_TEST(suppression_refuses_other_shapes)
 {
 	op_begin("NonMaxSuppression", 10);
@@ -264,6 +313,7 @@ int main(void)
 	tcase_add_test(t, suppression_removes_overlaps);
 	tcase_add_test(t, suppression_reads_centers_classes_and_batches);
 	tcase_add_test(t, suppression_selects_at_most_the_limit);
+	tcase_add_loop_test(t, suppression_compares_with_all_chosen_boxes, 0, random_cases(8));
 	tcase_add_test(t, suppression_refuses_other_shapes);
 	return run_suite(s);
 }
