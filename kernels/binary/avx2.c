@@ -41,46 +41,81 @@ INLINE2 void widen(__m256i wide[MR][VECTORS], __m256i bytes[MR][VECTORS])
 			__m256i sad = _mm256_sad_epu8(bytes[i][j], _mm256_setzero_si256());
 
 			wide[i][j] = _mm256_add_epi64(wide[i][j], sad);
-			bytes[i][j] = _mm256_setzero_si256();
 		}
 }
 
-/* Loops over pixels and vectors are unrolled, so that each sum of bytes has a register. */
-TARGET static void count(const struct rvl_b_call *c)
+INLINE2 void clear(__m256i sum[MR][VECTORS])
+{
+#pragma GCC unroll 4
+	for (int i = 0; i < MR; i++)
+#pragma GCC unroll 4
+		for (int j = 0; j < VECTORS; j++)
+			sum[i][j] = _mm256_setzero_si256();
+}
+
+/*
+ * Adds @n words of each pixel from @k on. Loops over pixels and vectors are unrolled, so that each sum of
+ * bytes has a register; one vector of weights at a time leaves enough of them.
+ */
+INLINE2 void add_words(__m256i b[MR][VECTORS], const uint64_t *const x[MR], int64_t k, int64_t n,
+		       const uint64_t *w)
 {
 	const __m256i table = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
 					       0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
 	const __m256i low = _mm256_set1_epi8(15);
-	__m256i wide[MR][VECTORS], b[MR][VECTORS];
-	const uint64_t *w = c->w, *x[MR];
-	int64_t room = MOST;
 
+	for (int64_t past = k + n; k < past; k++, w += NR)
 #pragma GCC unroll 4
-	for (int i = 0; i < MR; i++) {
-		x[i] = c->x[i];
-#pragma GCC unroll 4
-		for (int j = 0; j < VECTORS; j++)
-			wide[i][j] = b[i][j] = _mm256_setzero_si256();
-	}
-	for (int64_t r = 0; r < c->runs; r++)
-		for (int64_t k = c->off[r]; k < c->off[r] + c->run; k++, w += NR) {
-			__m256i w0 = _mm256_loadu_si256((const __m256i *)w);
-			__m256i w1 = _mm256_loadu_si256((const __m256i *)(w + 4));
+		for (int j = 0; j < VECTORS; j++) {
+			__m256i v = _mm256_loadu_si256((const __m256i *)(w + j * 4));
 
 #pragma GCC unroll 4
 			for (int i = 0; i < MR; i++) {
-				__m256i v = _mm256_set1_epi64x((long long)x[i][k]);
+				__m256i d = _mm256_xor_si256(v, _mm256_set1_epi64x((long long)x[i][k]));
 
-				b[i][0] = _mm256_add_epi8(b[i][0], ones(_mm256_xor_si256(v, w0), table, low));
-				b[i][1] = _mm256_add_epi8(b[i][1], ones(_mm256_xor_si256(v, w1), table, low));
+				b[i][j] = _mm256_add_epi8(b[i][j], ones(d, table, low));
 			}
-			if (--room)
-				continue;
-			widen(wide, b);
-			room = MOST;
 		}
-	widen(wide, b);
+}
+
+/* Bytes of up to MOST words, of as many runs, are added before they are widened. */
+TARGET static void count(const struct rvl_b_call *c)
+{
+	const uint64_t *const x[MR] = { c->x[0], c->x[1], c->x[2], c->x[3] }, *w = c->w;
+	__m256i wide[MR][VECTORS], b[MR][VECTORS];
+	int64_t r = 0, i = 0;
+
+	clear(wide);
+	while (r < c->runs) {
+		int64_t room = MOST;
+
+		clear(b);
+		while (room && r < c->runs) {
+			int64_t n = c->run - i < room ? c->run - i : room;
+
+			add_words(b, x, c->off[r] + i, n, w);
+			w += n * NR;
+			room -= n;
+			i = i + n < c->run ? i + n : 0;
+			r += !i;
+		}
+		widen(wide, b);
+	}
 	store(c->pop, wide);
+}
+
+/* The low bytes, or the low halves, of lanes. */
+INLINE2 void store_8(void *p, __m256i q)
+{
+	const __m256i bytes = _mm256_set1_epi32(0x0c080400);
+	__m256i v = _mm256_shuffle_epi8(q, bytes);
+
+	_mm_storel_epi64(p, _mm_unpacklo_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+}
+
+INLINE2 void store_16(void *p, __m256i q)
+{
+	_mm_storeu_si128(p, _mm_packs_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1)));
 }
 
 #define POST post
@@ -98,6 +133,8 @@ TARGET static void count(const struct rvl_b_call *c)
 #define LOAD_S8(p) ((post_i)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p))))
 #define LOAD_U8(p) ((post_i)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p))))
 #define LOAD_S16(p) ((post_i)_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(p))))
+#define STORE_8(p, q) store_8((p), (__m256i)(q))
+#define STORE_16(p, q) store_16((p), (__m256i)(q))
 #include "binary/post.h"
 
 const struct rvl_b_kernels rvl_b_avx2 = { "avx2", MR, NR, count, post };

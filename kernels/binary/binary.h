@@ -23,14 +23,18 @@ struct rvl_b_post {
 #define RVL_B_MR 8	/* most pixels and channels of a tile */
 #define RVL_B_NR 32
 
-/* Sums of @rows pixels: @n channels from @m on, a multiple of the set's vectors, adjacent in memory. */
+/*
+ * Sums of @rows pixels: @n channels from @m on, a multiple of the set's vectors, adjacent in memory.
+ * Pointers are those of pixels, behind which the panel begins by so many elements or bytes.
+ */
 struct rvl_b_tile {
 	int64_t m;
 	int n, rows;
 	const int32_t *pop;		/* [row][n]: products that are -1; a sum is base - 2 * pop */
-	const int32_t *base[RVL_B_MR];
-	const char *shortcut[RVL_B_MR];
-	char *y[RVL_B_MR];
+	const int32_t *const *base;	/* the panel's begin @m elements behind */
+	const char *const *shortcut;
+	char *const *y;
+	int64_t shortcut_at, y_at;	/* bytes */
 	uint64_t bits[RVL_B_MR];	/* set */
 };
 

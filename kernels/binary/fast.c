@@ -278,7 +278,7 @@ struct block {
 
 /* A panel of channels. */
 struct panel {
-	int64_t group, m;	/* the first channel */
+	int64_t column, m;	/* the first channel: of the group, and of all */
 	int n;			/* channels */
 	const uint64_t *w;
 	bool dense, whole;	/* results and shortcut lie side by side and fill the panel */
@@ -350,55 +350,83 @@ static void put_bits(uint8_t *pixel, int64_t m, int n, bool last, uint64_t bits)
 	uint64_t v = bits & ((1ull << n) - 1);
 	int at = (int)(m % 8), bytes = (at + n + 7) / 8;
 
-	if (n == 32 && !at) {
-		memcpy(p, &v, 4);
-	} else {
-		if (at)
-			v = v << at | (*p & ((1u << at) - 1));
-		for (int i = 0; i < bytes; i++)
-			p[i] = (uint8_t)(v >> 8 * i);
-	}
+	if (at)
+		v = v << at | (*p & ((1u << at) - 1));
+	for (int i = 0; i < bytes; i++)
+		p[i] = (uint8_t)(v >> 8 * i);
 	for (int64_t i = m / 8 + bytes; last && i % 8; i++)
 		pixel[i] = 0;
 }
 
+/* The bits of @p's channels of the pixels of a tile, which begin at @pixel. */
+static void put_tile(const struct rvl_b_tile *t, uint8_t *const *pixel, const struct panel *p, int64_t channels)
+{
+	bool last = p->m + p->n == channels, whole = !(p->m % 8) && !(last && channels % 64);
+	int64_t at = p->m / 8;
+
+	for (int i = 0; i < t->rows; i++)
+		if (whole && p->n == 32)
+			memcpy(pixel[i] + at, &t->bits[i], 4);
+		else if (whole && p->n == 8)
+			pixel[i][at] = (uint8_t)t->bits[i];
+		else
+			put_bits(pixel[i], p->m, p->n, last, t->bits[i]);
+}
+
 /* The results of one row of a tile by way of memory of a panel: they are not dense or do not fill it. */
-static void finish_apart(const struct fast_run *r, const struct block *bl, int i, const struct panel *p,
-			 struct rvl_b_tile *t, int row)
+static void finish_apart(const struct fast_run *r, const struct panel *p, struct rvl_b_tile *t, int row)
 {
 	const struct rvl_b_conv *b = r->k->bin;
 	int64_t ys = b->y_size, ss = b->s_size, y_step = r->k->g.yp.c * ys, s_step = b->sp.c * ss;
 	_Alignas(64) char y[RVL_B_NR * 4], shortcut[RVL_B_NR * 4] = { 0 };
-	struct rvl_b_tile one = {
-		.m = t->m, .n = t->n, .rows = 1, .pop = t->pop + row * t->n, .base = { t->base[row] },
-		.shortcut = { p->whole ? t->shortcut[row] : shortcut }, .y = { p->dense ? t->y[row] : y },
-	};
+	const char *own_shortcut = shortcut;
+	struct rvl_b_tile one = *t;
+	char *own_y = y;
 
-	if (!p->whole && bl->shortcut[i])
-		spread(bl->shortcut[i] + p->m * s_step, s_step, shortcut, ss, p->n, (size_t)ss);
+	one.rows = 1;
+	one.pop += row * t->n;
+	one.base += row;
+	one.shortcut += row;
+	one.y += row;
+	if (!p->whole) {
+		one.shortcut = &own_shortcut;
+		one.shortcut_at = 0;
+		if (r->shortcut)
+			spread(t->shortcut[row] + p->m * s_step, s_step, shortcut, ss, p->n, (size_t)ss);
+	}
+	if (!p->dense) {
+		one.y = &own_y;
+		one.y_at = 0;
+	}
 	b->kernels->post(&b->post, &one);
-	if (!p->dense && bl->y[i])
-		spread(y, ys, bl->y[i] + p->m * y_step, y_step, p->n, (size_t)ys);
+	if (!p->dense && r->y)
+		spread(y, ys, t->y[row] + p->m * y_step, y_step, p->n, (size_t)ys);
 	t->bits[row] = one.bits[0];
 }
 
 /* The results of the tile that begins with pixel @at of the block. */
 static void finish(const struct fast_run *r, const struct block *bl, int at, const struct panel *p,
-		   struct rvl_b_tile *t)
+		   const int32_t *pop)
 {
 	const struct rvl_b_conv *b = r->k->bin;
+	int mr = b->kernels->mr;
+	struct rvl_b_tile t;
 
-	for (int i = 0; i < t->rows; i++) {
-		t->base[i] = bl->base[at + i] + p->m;
-		t->shortcut[i] = r->shortcut ? bl->shortcut[at + i] + p->m * b->s_size : NULL;
-		t->y[i] = r->y ? bl->y[at + i] + p->m * b->y_size : NULL;
-	}
+	t.m = p->m;
+	t.n = b->kernels->nr;
+	t.rows = bl->n - at < mr ? bl->n - at : mr;
+	t.pop = pop;
+	t.base = bl->base + at;
+	t.shortcut = bl->shortcut + at;
+	t.y = bl->y + at;
+	t.shortcut_at = p->m * b->s_size;
+	t.y_at = p->m * b->y_size;
 	if (p->dense && p->whole)
-		b->kernels->post(&b->post, t);
-	for (int i = 0; !(p->dense && p->whole) && i < t->rows; i++)
-		finish_apart(r, bl, at + i, p, t, i);
-	for (int i = 0; r->bits && i < t->rows; i++)
-		put_bits(bl->bits[at + i], p->m, p->n, p->m + p->n == r->k->g.m, t->bits[i]);
+		b->kernels->post(&b->post, &t);
+	for (int i = 0; !(p->dense && p->whole) && i < t.rows; i++)
+		finish_apart(r, p, &t, i);
+	if (r->bits)
+		put_tile(&t, bl->bits + at, p, r->k->g.m);
 }
 
 static struct panel panel_of(const struct rvl_kernel *k, const struct fast_run *r, int64_t i)
@@ -409,7 +437,7 @@ static struct panel panel_of(const struct rvl_kernel *k, const struct fast_run *
 	bool full = mg - at >= nr;
 
 	return (struct panel) {
-		.group = i / b->panels, .m = i / b->panels * mg + at, .n = full ? nr : (int)(mg - at),
+		.column = at, .m = i / b->panels * mg + at, .n = full ? nr : (int)(mg - at),
 		.w = b->w + i * b->runs * b->run * nr, .dense = full && (!r->y || k->g.yp.c == 1),
 		.whole = full && (!r->shortcut || b->sp.c == 1),
 	};
@@ -420,23 +448,22 @@ static void run_panel(const struct fast_run *r, const struct block *bl, const st
 	const struct rvl_b_conv *b = r->k->bin;
 	const struct rvl_b_kernels *ks = b->kernels;
 	_Alignas(64) int32_t pop[RVL_B_MR * RVL_B_NR];
-	const uint64_t *x[RVL_B_MR];
 	struct rvl_b_call c = {
-		.x = x, .off = b->off, .runs = b->runs, .run = b->run, .pop = pop, .w = p->w,
+		.off = b->off, .runs = b->runs, .run = b->run, .pop = pop, .w = p->w,
 	};
 
 	for (int at = 0; at < bl->n; at += ks->mr) {
-		struct rvl_b_tile t;
-
-		for (int i = 0; i < ks->mr; i++)
-			x[i] = bl->x[at + i] + p->group * b->padded.words;
+		c.x = bl->x + at;
 		ks->count(&c);
-		t.m = p->m;
-		t.n = ks->nr;
-		t.rows = bl->n - at < ks->mr ? bl->n - at : ks->mr;
-		t.pop = pop;
-		finish(r, bl, at, p, &t);
+		finish(r, bl, at, p, pop);
 	}
+}
+
+/* The block's windows in the image of the next group. */
+static void next_group(const struct fast_run *r, struct block *bl)
+{
+	for (int i = 0; i < BLOCK; i++)
+		bl->x[i] += r->k->bin->padded.words;
 }
 
 /* Pixels [first, past), a block at a time, for which each panel of weights stays in the cache. */
@@ -450,6 +477,8 @@ static void run_pixels(void *arg, int64_t first, int64_t past)
 		for (int64_t i = 0; i < r->k->g.group * r->k->bin->panels; i++) {
 			struct panel p = panel_of(r->k, r, i);
 
+			if (i && !p.column)
+				next_group(r, &bl);
 			run_panel(r, &bl, &p);
 		}
 	}

@@ -5,7 +5,8 @@
  * c); RINT(v), or ROUND(v), which makes integers of it at once; MAX(v, l) and MIN(v, h), which give
  * the second operand for a NaN; BELOW_0(u, a), which is a where u < 0 and u elsewhere; and REACH_F(u,
  * t) and REACH_I(q, t), bit i of which says whether lane i of the first operand is at least that of
- * the second. It may define LOAD_S8(p), LOAD_U8(p) and LOAD_S16(p), which widen LANES integers.
+ * the second. It may define LOAD_S8(p), LOAD_U8(p) and LOAD_S16(p), which widen LANES integers, and
+ * STORE_8(p, q) and STORE_16(p, q), which narrow those that fit.
  *
  * Steps and roundings are those of docs/numerics.md 13 and of ref.c.
  */
@@ -79,7 +80,7 @@ INLINE post_f post_sum(const struct rvl_b_tile *t, int row, int at)
 {
 	post_i pop = post_load_int(t->pop + row * t->n + at);
 
-	return __builtin_convertvector(post_load_int(t->base[row] + at) - pop - pop, post_f);
+	return __builtin_convertvector(post_load_int(t->base[row] + t->m + at) - pop - pop, post_f);
 }
 
 INLINE post_i post_bytes(const struct rvl_b_post *p, const char *from)
@@ -118,20 +119,34 @@ INLINE post_f post_shortcut(const struct rvl_b_post *p, const char *from, int at
 	return __builtin_convertvector(v - p->shortcut_zero, post_f);
 }
 
+#ifndef STORE_8
+INLINE void post_store_8(char *y, post_i q)
+{
+	post_b b = __builtin_convertvector(q, post_b);
+
+	memcpy(y, &b, sizeof(b));
+}
+
+INLINE void post_store_16(int16_t *y, post_i q)
+{
+	post_h h = __builtin_convertvector(q, post_h);
+
+	memcpy(y, &h, sizeof(h));
+}
+
+#define STORE_8 post_store_8
+#define STORE_16 post_store_16
+#endif
+
 INLINE post_i post_store(const struct rvl_b_post *p, const struct post_lanes *l, char *y, int at, post_f u)
 {
 	post_f v = MIN(MAX(u, l->least), l->most);
 	post_i q = ROUND(v) + l->zero;
 
-	if (p->y == RVL_TYPE_S16) {
-		post_h h = __builtin_convertvector(q, post_h);
-
-		memcpy((int16_t *)y + at, &h, sizeof(h));
-	} else {
-		post_b b = __builtin_convertvector(q, post_b);
-
-		memcpy(y + at, &b, sizeof(b));
-	}
+	if (p->y == RVL_TYPE_S16)
+		STORE_16((int16_t *)y + at, q);
+	else
+		STORE_8(y + at, q);
 	return q;
 }
 
@@ -148,25 +163,61 @@ INLINE uint32_t post_row(const struct rvl_b_post *p, const struct post_lanes *l,
 		return REACH_I(__builtin_convertvector(u, post_i), l->t_int);
 	u = FMA(u, l->scale, l->bias);
 	if (p->shortcut_scale)
-		u = FMA(post_shortcut(p, t->shortcut[row], at), l->shortcut_scale, u);
+		u = FMA(post_shortcut(p, t->shortcut[row] + t->shortcut_at, at), l->shortcut_scale, u);
 	if (p->slope)
 		u = BELOW_0(u, u * l->slope) + l->after;
 	if (p->y == RVL_TYPE_F32) {
-		memcpy((float *)t->y[row] + at, &u, sizeof(u));
+		memcpy((float *)(t->y[row] + t->y_at) + at, &u, sizeof(u));
 		return p->t_float ? REACH_F(u, l->t_float) : 0;
 	}
-	q = post_store(p, l, t->y[row], at, u);
+	q = post_store(p, l, t->y[row] + t->y_at, at, u);
 	return p->t_int ? REACH_I(q, l->t_int) : 0;
 }
 
-TARGET static void POST(const struct rvl_b_post *p, struct rvl_b_tile *t)
+INLINE void post_tile(const struct rvl_b_post *p, struct rvl_b_tile *t)
 {
-	for (int i = 0; i < t->rows; i++)
-		t->bits[i] = 0;
 	for (int at = 0; at < t->n; at += LANES) {
 		const struct post_lanes l = post_parameters(p, t->m + at);
 
 		for (int i = 0; i < t->rows; i++)
-			t->bits[i] |= (uint64_t)post_row(p, &l, t, i, at) << at;
+			t->bits[i] = (at ? t->bits[i] : 0) | (uint64_t)post_row(p, &l, t, i, at) << at;
 	}
+}
+
+/*
+ * The same where the compiler knows the type of the results, RVL_TYPE_U64 for none but bits, and that
+ * neither clamp nor PRelu follow, so that the loop has no branches.
+ */
+INLINE void post_known(struct rvl_b_post p, struct rvl_b_tile *t, enum rvl_type y, bool shortcut)
+{
+	if ((y != RVL_TYPE_U64) != !!p.scale || shortcut != !!p.shortcut_scale)
+		__builtin_unreachable();
+	p.clamped = false;
+	p.slope = NULL;
+	p.shortcut = p.y = y;
+	post_tile(&p, t);
+}
+
+INLINE void post_typed(const struct rvl_b_post *p, struct rvl_b_tile *t, enum rvl_type y)
+{
+	if (p->shortcut_scale)
+		post_known(*p, t, y, true);
+	else
+		post_known(*p, t, y, false);
+}
+
+TARGET static void POST(const struct rvl_b_post *p, struct rvl_b_tile *t)
+{
+	if (p->clamped || p->slope || (p->shortcut_scale && p->shortcut != p->y))
+		post_tile(p, t);
+	else if (!p->scale)
+		post_known(*p, t, RVL_TYPE_U64, false);
+	else if (p->y == RVL_TYPE_F32)
+		post_typed(p, t, RVL_TYPE_F32);
+	else if (p->y == RVL_TYPE_S16)
+		post_typed(p, t, RVL_TYPE_S16);
+	else if (p->y == RVL_TYPE_S8)
+		post_typed(p, t, RVL_TYPE_S8);
+	else
+		post_typed(p, t, RVL_TYPE_U8);
 }
