@@ -192,6 +192,15 @@ enum rvl_type rvl_type_of_onnx(int64_t onnx)
 	return t == RVL_TYPE_F64 || t == RVL_TYPE_F16 || t == RVL_TYPE_BF16 ? RVL_TYPE_F32 : t;
 }
 
+int64_t rvl_work(int64_t a, int64_t b)
+{
+	int64_t product;
+
+	if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product))
+		return INT64_MAX;
+	return product;
+}
+
 void rvl_set_out(struct rvl_call *c, uint32_t i, enum rvl_type type, const struct rvl_shape *shape)
 {
 	if (i >= c->n_out)

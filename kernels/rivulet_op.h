@@ -169,7 +169,6 @@ enum rvl_op_flag {
 	/* BLENDS where attribute mode is "linear" or "bilinear" and nothing is extrapolated. */
 	RVL_OP_BLENDS_IF_LINEAR = 1 << 9,
 	RVL_OP_FLAT_AXES = 1 << 10,	/* the axes from attribute axis on count as one */
-	RVL_OP_COSTLY = 1 << 11,	/* its time is not in proportion to operands and results: not folded */
 };
 
 /*
@@ -245,6 +244,12 @@ struct rvl_op_def {
 	 * attributes that struct rvl_attr has; the others must have their defaults. 0: none.
 	 */
 	enum rvl_op kernel;
+	/*
+	 * Of an operator whose time is not in proportion to operands and results: an upper bound of it
+	 * in multiply-accumulates, from shapes and attributes. It is called behind infer(). INT64_MAX: they
+	 * do not bound it. NULL: the time is in proportion.
+	 */
+	int64_t (*work)(const struct rvl_call *c);
 	enum rvl_role role;	/* by which a rewrite finds it */
 	const char *doc;	/* what it computes, for docs/operators.md */
 };
@@ -323,6 +328,11 @@ static inline int64_t rvl_count(const struct rvl_value *v)
 {
 	return rvl_shape_count(&v->shape);
 }
+
+#define RVL_WORK_EXP 16	/* multiply-accumulates that take the time of one exponential or power */
+
+/** a * b of numbers that are not negative; INT64_MAX where an operand is, or the product is too large. */
+int64_t rvl_work(int64_t a, int64_t b);
 
 /** The type that a model's tensors of TensorProto type @onnx are computed in; NONE: not supported. */
 enum rvl_type rvl_type_of_onnx(int64_t onnx);

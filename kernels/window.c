@@ -227,6 +227,15 @@ int rvl_window_read_transposed(struct rvl_call *c, const struct rvl_shape *x,
 	return rc;
 }
 
+int64_t rvl_window_size(const struct rvl_window *w)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < w->rank; i++)
+		n = rvl_work(n, w->axis[i].k);
+	return n;
+}
+
 int64_t rvl_window_in(const struct rvl_window *w)
 {
 	int64_t n = 1;
@@ -459,6 +468,17 @@ int rvl_conv_parts_read(struct rvl_call *c, uint32_t x, uint32_t kernel, bool tr
 	for (int i = 2; i < ws->rank; i++)
 		p->taps *= ws->dim[i];
 	return 0;
+}
+
+int64_t rvl_conv_work(const struct rvl_call *c, uint32_t x, uint32_t kernel, bool transposed)
+{
+	struct rvl_call copy = *c;
+	struct rvl_conv_parts p;
+
+	if (rvl_conv_parts_read(&copy, x, kernel, transposed, &p))
+		return INT64_MAX;
+	return rvl_work(rvl_work(p.taps, transposed ? p.m_group : p.c_group),
+			rvl_count(transposed ? &c->in[x] : &c->out[0]));
 }
 
 int rvl_conv_bias_check(struct rvl_call *c, uint32_t i, int64_t m)

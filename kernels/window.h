@@ -57,6 +57,12 @@ void rvl_conv_set_result(struct rvl_call *c, uint32_t x, const struct rvl_conv_p
 /** An integer attribute; 0 where the definition does not have it. */
 int64_t rvl_window_flag(const struct rvl_call *c, const char *name);
 
+/** Taps of the kernel. */
+int64_t rvl_window_size(const struct rvl_window *w);
+
+/** rvl_op_def.work of a convolution; see rvl_conv_parts_read(). INT64_MAX for operands that do not fit. */
+int64_t rvl_conv_work(const struct rvl_call *c, uint32_t x, uint32_t kernel, bool transposed);
+
 /** Elements of a plane of the input and of the result. */
 int64_t rvl_window_in(const struct rvl_window *w);
 int64_t rvl_window_out(const struct rvl_window *w);

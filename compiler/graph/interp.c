@@ -217,12 +217,36 @@ int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err)
 #define MAX_FOLD_GROWTH 4
 #define MAX_FOLD_SMALL (1 << 20)
 #define MAX_FOLDED (32u << 20)
+#define MAX_FOLD_WORK ((int64_t)1 << 26)	/* multiply-accumulates of all that folding computes */
+#define MAX_FOLD_SCRATCH (32u << 20)
 
 static bool known(const struct rvl_node *n, const struct rvl_tensor *t)
 {
 	bool shape_only = n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_NEEDS_NO_DATA;
 
 	return !t->bad && (t->data || (shape_only && t->shaped && !t->bounded));
+}
+
+/* Whether the time is not in proportion to operands and results: the operator's row states it. */
+static bool is_costly(const struct rvl_node *n)
+{
+	return n->def && n->def->work;
+}
+
+/* Adds the work of a costly operator to that of the graph; false where that would be too much. */
+static bool may_work(struct rvl_graph *g, const struct rvl_node *n)
+{
+	int64_t work, left = MAX_FOLD_WORK - (int64_t)g->worked;
+	struct rvl_call c;
+
+	if (!is_costly(n))
+		return true;
+	rvl_node_call(n, &c);
+	work = rvl_op_infer(&c) ? INT64_MAX : n->def->work(&c);
+	if (work > left)
+		return false;
+	g->worked += (uint64_t)work;
+	return true;
 }
 
 /*
@@ -233,8 +257,9 @@ static bool foldable(const struct rvl_graph *g, const struct rvl_node *n)
 {
 	int64_t in = 0, out = 0;
 
-	if (!(rvl_op_traits(n->op) & RVL_TRAIT_LINEAR) ||
-	    (n->op == RVL_OP_GENERAL && n->def->flags & (RVL_OP_RANDOM | RVL_OP_COSTLY)))
+	if (!(rvl_op_traits(n->op) & RVL_TRAIT_LINEAR) && !is_costly(n))
+		return false;
+	if (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_RANDOM)
 		return false;
 	for (uint32_t i = 0; i < n->n_in; i++) {
 		if (n->in[i] && !known(n, n->in[i]))
@@ -249,13 +274,11 @@ static bool foldable(const struct rvl_graph *g, const struct rvl_node *n)
 }
 
 /* Computes the kernel's results directly into the arena, where constants are stored. */
-static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *k,
+static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *k, void *scratch,
 		    struct rvl_err *err)
 {
 	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_NONE } };
 	struct rvl_value out[RVL_MAX_OUT] = { { .type = RVL_TYPE_NONE } };
-	void *scratch = rvl_arena_alloc(g->arena, rvl_kernel_scratch(k));
-
 	for (uint32_t i = 0; i < n->n_in; i++)
 		if (n->in[i])
 			in[i] = (struct rvl_value) { .type = n->in[i]->type, .shape = n->in[i]->shape,
@@ -271,8 +294,6 @@ static int evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_kernel *
 			return no_memory(err);
 		g->folded += (uint64_t)rvl_tensor_bytes(t);
 	}
-	if (!scratch)
-		return no_memory(err);
 	if (rvl_kernel_run_values(k, in, out, scratch, NULL, NULL))
 		/* The operands are not valid. A run of the model reports the error. */
 		return 0;
@@ -308,17 +329,24 @@ int rvl_node_evaluate(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *e
 {
 	struct rvl_kernel_desc d;
 	struct rvl_kernel *k;
+	void *scratch = NULL;
 	int rc;
 
 	if (!foldable(g, n))
 		return 0;
 	if (rename_constant(g, n))
 		return 1;
+	if (!may_work(g, n))
+		return 0;
 	rvl_node_desc(n, &d);
 	rc = rvl_kernel_new(&d, true, &k, NULL);
 	if (rc)
 		return rc == -ENOMEM ? no_memory(err) : 0;
-	rc = evaluate(g, n, k, err);
+	if (!is_costly(n) || rvl_kernel_scratch(k) <= MAX_FOLD_SCRATCH) {
+		scratch = aligned(rvl_kernel_scratch(k));
+		rc = scratch ? evaluate(g, n, k, scratch, err) : no_memory(err);
+	}
 	rvl_kernel_free(k);
+	free(scratch);
 	return rc;
 }

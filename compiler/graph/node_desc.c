@@ -109,3 +109,18 @@ bool rvl_ends_chain(const struct rvl_node *n)
 {
 	return n->chain && n->chain->node[n->chain->n - 1] == n;
 }
+
+void rvl_node_call(const struct rvl_node *n, struct rvl_call *c)
+{
+	memset(c, 0, sizeof(*c));
+	c->def = n->def;
+	c->attr = n->value;
+	c->n_in = n->n_in;
+	c->n_out = n->n_out;
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i])
+			c->in[i] = (struct rvl_value) {
+				.type = n->in[i]->type, .shape = n->in[i]->shape,
+				.data = (void *)(uintptr_t)n->in[i]->data,
+			};
+}

@@ -416,21 +416,6 @@ static const char *too_large(struct rvl_graph *g, const struct rvl_node *n)
 
 /* ---- operators of the table of descriptors ---- */
 
-void rvl_node_call(const struct rvl_node *n, struct rvl_call *c)
-{
-	memset(c, 0, sizeof(*c));
-	c->def = n->def;
-	c->attr = n->value;
-	c->n_in = n->n_in;
-	c->n_out = n->n_out;
-	for (uint32_t i = 0; i < n->n_in; i++)
-		if (n->in[i])
-			c->in[i] = (struct rvl_value) {
-				.type = n->in[i]->type, .shape = n->in[i]->shape,
-				.data = (void *)(uintptr_t)n->in[i]->data,
-			};
-}
-
 static bool outputs_declared(const struct rvl_node *n)
 {
 	for (uint32_t i = 0; i < n->n_out; i++)

@@ -185,6 +185,17 @@ static int infer_attention(struct rvl_call *c)
 	return 0;
 }
 
+static int64_t work_attention(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct attention a;
+
+	if (extent(&copy, &a))
+		return INT64_MAX;
+	return rvl_work(rvl_work(rvl_work(a.batch, a.heads), rvl_work(a.queries, a.total)),
+			a.size + a.v_size + RVL_WORK_EXP);
+}
+
 /* The scores of every query and head. */
 static int64_t scratch_attention(const struct rvl_call *c)
 {
@@ -378,7 +389,7 @@ static int run_attention(struct rvl_call *c)
 }
 
 #define ATTENTION(opset, in, ...) { \
-	.name = "Attention", .since = (opset), .flags = RVL_OP_COSTLY, \
+	.name = "Attention", .since = (opset), .work = work_attention, \
 	.least_in = 3, .most_in = (in), .most_out = 4, \
 	.types = { RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_ANY }, \
 	.attrs = RVL_ATTRS(RVL_INT("is_causal", 0), RVL_INT("kv_num_heads", 0), \

@@ -229,6 +229,21 @@ static int64_t scratch_float(const struct rvl_call *c, bool transposed)
 	return transposed ? rvl_f32_conv_transpose_scratch(&f) : rvl_f32_conv_scratch(&f);
 }
 
+static int64_t work_conv(const struct rvl_call *c)
+{
+	return rvl_conv_work(c, 0, 1, false);
+}
+
+static int64_t work_conv_transpose(const struct rvl_call *c)
+{
+	return rvl_conv_work(c, 0, 1, true);
+}
+
+static int64_t work_qlinear(const struct rvl_call *c)
+{
+	return rvl_conv_work(c, 0, 3, false);
+}
+
 static int64_t scratch_conv(const struct rvl_call *c)
 {
 	return scratch_float(c, false);
@@ -586,13 +601,13 @@ static int run_qlinear(struct rvl_call *c)
 #define BYTES (RVL_T(U8) | RVL_T(S8))
 
 const struct rvl_op_def rvl_ops_conv[] = {
-	{ .name = "Conv", .since = 1, .flags = RVL_OP_COSTLY,
+	{ .name = "Conv", .since = 1, .work = work_conv,
 	  .least_in = 2, .most_in = 3, .types = { RVL_T_FLOAT },
 	  .same = RVL_SAME_ALL, .attrs = RVL_ATTRS(WINDOW), .infer = infer_conv, .run = run_conv,
 	  .kernel = RVL_OP_CONV, .scratch = scratch_conv, .packed = packed_conv,
 	  .pack = pack_conv,
 	  .doc = "convolution of an image of any number of dimensions" },
-	{ .name = "ConvTranspose", .since = 1, .flags = RVL_OP_COSTLY,
+	{ .name = "ConvTranspose", .since = 1, .work = work_conv_transpose,
 	  .least_in = 2, .most_in = 3,
 	  .types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(WINDOW, RVL_INTS("output_padding"), RVL_INTS("output_shape")),
@@ -601,7 +616,7 @@ const struct rvl_op_def rvl_ops_conv[] = {
 	  .pack = pack_conv_transpose,
 	  .role = RVL_ROLE_TRANSPOSED_CONV,
 	  .doc = "transposed convolution: each element is spread over the result by the kernel" },
-	{ .name = "FusedConv", .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY,
+	{ .name = "FusedConv", .domain = "com.microsoft", .since = 1, .work = work_conv,
 	  .least_in = 2, .most_in = 4,
 	  .types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(WINDOW, RVL_STRING("activation", NULL, ACTIVATIONS),
@@ -609,12 +624,12 @@ const struct rvl_op_def rvl_ops_conv[] = {
 	  .infer = infer_fused, .run = run_fused, .scratch = scratch_conv, .packed = packed_conv,
 	  .pack = pack_conv,
 	  .doc = "convolution, sum with input 3, and an activation" },
-	{ .name = "ConvInteger", .since = 10, .flags = RVL_OP_COSTLY, .least_in = 2, .most_in = 4,
+	{ .name = "ConvInteger", .since = 10, .work = work_conv, .least_in = 2, .most_in = 4,
 	  .types = { BYTES, BYTES, BYTES, BYTES }, .same = 1u << 2,
 	  .attrs = RVL_ATTRS(WINDOW), .infer = infer_integer, .run = run_integer,
 	  .scratch = scratch_integer, .packed = packed_integer, .pack = pack_integer,
 	  .doc = "convolution of bytes with an int32 result" },
-	{ .name = "QLinearConv", .since = 10, .flags = RVL_OP_COSTLY, .least_in = 8, .most_in = 9,
+	{ .name = "QLinearConv", .since = 10, .work = work_qlinear, .least_in = 8, .most_in = 9,
 	  .types = { BYTES, RVL_T_FLOAT, BYTES, RVL_T_ANY }, .same = 1u << 2,
 	  .attrs = RVL_ATTRS(WINDOW), .infer = infer_qlinear, .run = run_qlinear,
 	  .kernel = RVL_OP_QLINEAR_CONV,

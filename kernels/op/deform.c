@@ -65,6 +65,12 @@ static int infer_deform(struct rvl_call *c)
 	return 0;
 }
 
+/* Each tap is a mean of four elements. */
+static int64_t work_deform(const struct rvl_call *c)
+{
+	return rvl_work(rvl_conv_work(c, 0, 1, false), 8);
+}
+
 /* The elements between which a displaced tap lies, and their weights. */
 struct corners {
 	int n;
@@ -197,7 +203,7 @@ static int run_deform(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_deform[] = {
-	{ .name = "DeformConv", .since = 19, .flags = RVL_OP_COSTLY,
+	{ .name = "DeformConv", .since = 19, .work = work_deform,
 	  .least_in = 3, .most_in = 5, .types = { RVL_T_FLOAT },
 	  .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(RVL_INTS("kernel_shape"), RVL_INTS("pads"), RVL_INTS("strides"),

@@ -58,6 +58,13 @@ static double determinant(double *a, int64_t n)
 	return det;
 }
 
+static int64_t work_det(const struct rvl_call *c)
+{
+	int64_t n = c->in[0].shape.dim[c->in[0].shape.rank - 1];
+
+	return rvl_work(rvl_count(&c->in[0]), n);
+}
+
 static void det_range(void *arg, int64_t first, int64_t past)
 {
 	const struct rvl_call *c = arg;
@@ -79,7 +86,7 @@ static int run_det(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_det[] = {
-	{ .name = "Det", .since = 11, .flags = RVL_OP_COSTLY,
+	{ .name = "Det", .since = 11, .work = work_det,
 	  .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT },
 	  .infer = infer_det, .run = run_det, .scratch = scratch_det,
 	  .doc = "determinant of each matrix" },

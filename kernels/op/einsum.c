@@ -189,6 +189,16 @@ static int parse(struct rvl_call *c, struct einsum *e)
 	return rc ? rc : check_result(c, e);
 }
 
+static int64_t work_einsum(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct einsum e;
+
+	if (parse(&copy, &e))
+		return INT64_MAX;
+	return rvl_work(rvl_count(&c->out[0]), rvl_work(e.products, c->n_in));
+}
+
 static int infer_einsum(struct rvl_call *c)
 {
 	struct einsum e;
@@ -307,7 +317,7 @@ static int run_einsum(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_einsum[] = {
-	{ .name = "Einsum", .since = 12, .flags = RVL_OP_COSTLY,
+	{ .name = "Einsum", .since = 12, .work = work_einsum,
 	  .least_in = 1, .most_in = RVL_MAX_IN - 1,
 	  .types = { RVL_T_NUMBER }, .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(RVL_STRING_REQUIRED("equation", NULL)), .infer = infer_einsum,

@@ -268,6 +268,16 @@ struct roi_align {
 	int64_t channels, h, w, ph, pw;
 };
 
+/* Four elements for each sample. Where the regions decide the number of samples, shapes do not bound it. */
+static int64_t work_roi_align(const struct rvl_call *c)
+{
+	int64_t ratio = rvl_attr_int(c, "sampling_ratio");
+
+	if (ratio < 1)
+		return INT64_MAX;
+	return rvl_work(rvl_count(&c->out[0]), rvl_work(8, rvl_work(ratio, ratio)));
+}
+
 static int infer_roi_align(struct rvl_call *c)
 {
 	const struct rvl_shape *x = &c->in[0].shape, *roi = &c->in[1].shape, *b = &c->in[2].shape;
@@ -447,7 +457,7 @@ static int run_roi_align(struct rvl_call *c)
 	RVL_STRING("mode", "avg", "avg|max"), RVL_INT("output_height", 1), \
 	RVL_INT("output_width", 1), RVL_INT("sampling_ratio", 0), RVL_FLOAT("spatial_scale", 1.0f)
 #define ALIGN(opset, ...) { \
-	.name = "RoiAlign", .since = (opset), .flags = RVL_OP_COSTLY, .least_in = 3, .most_in = 3, \
+	.name = "RoiAlign", .since = (opset), .work = work_roi_align, .least_in = 3, .most_in = 3, \
 	.types = { RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_INDEX }, .attrs = RVL_ATTRS(__VA_ARGS__), \
 	.infer = infer_roi_align, .run = run_roi_align, \
 	.doc = "mean or largest sample of each part of a region of an image" }

@@ -117,6 +117,18 @@ static int infer_linear(struct rvl_call *c)
 	return 0;
 }
 
+/* Decay, correction, update and product with the query are a pass over the state each. */
+static int64_t work_linear(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct linear a;
+
+	if (extent(&copy, &a))
+		return INT64_MAX;
+	return rvl_work(rvl_work(rvl_work(a.batch, a.tokens), rvl_work(a.heads > a.q_heads ? a.heads : a.q_heads, 4)),
+			rvl_work(a.size, a.v_size));
+}
+
 /* A head's state and one row, which is what a token adds to it. */
 static int64_t scratch_linear(const struct rvl_call *c)
 {
@@ -229,7 +241,7 @@ static int run_linear(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_linear_attention[] = {
-	{ .name = "LinearAttention", .since = 27, .flags = RVL_OP_COSTLY,
+	{ .name = "LinearAttention", .since = 27, .work = work_linear,
 	  .least_in = 3, .most_in = 6, .most_out = 2,
 	  .types = { RVL_T_FLOAT },
 	  .attrs = RVL_ATTRS(RVL_INT_REQUIRED("q_num_heads"), RVL_INT_REQUIRED("kv_num_heads"),

@@ -132,6 +132,17 @@ static void columns(void *arg, int64_t first, int64_t past)
 	}
 }
 
+/* The values of the matrix are unpacked once for each column. */
+static int64_t work_nbits(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct packed p;
+
+	if (extent(&copy, &p))
+		return INT64_MAX;
+	return rvl_work(p.rows + 8, rvl_work(p.n, p.k));
+}
+
 static int run_nbits(struct rvl_call *c)
 {
 	struct packed p;
@@ -144,7 +155,7 @@ static int run_nbits(struct rvl_call *c)
 }
 
 const struct rvl_op_def rvl_ops_matmul_nbits[] = {
-	{ .name = "MatMulNBits", .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY,
+	{ .name = "MatMulNBits", .domain = "com.microsoft", .since = 1, .work = work_nbits,
 	  .least_in = 3, .most_in = 6,
 	  .types = { RVL_T_FLOAT, RVL_T(U8), RVL_T_FLOAT, RVL_T(U8) | RVL_T_FLOAT | RVL_T(S32) },
 	  .attrs = RVL_ATTRS(RVL_INT_REQUIRED("K"), RVL_INT_REQUIRED("N"), RVL_INT("bits", 4),

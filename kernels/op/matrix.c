@@ -446,6 +446,14 @@ static int infer_matmul(struct rvl_call *c)
 	return 0;
 }
 
+static int64_t work_matmul(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct product p;
+
+	return matmul_extent(&copy, &p) ? INT64_MAX : rvl_work(rvl_count(&c->out[0]), p.k);
+}
+
 static int64_t scratch_matmul(const struct rvl_call *c)
 {
 	struct rvl_call copy = *c;
@@ -593,6 +601,14 @@ static void add_bias(const struct product *p, int64_t m, int64_t col, int64_t at
 	}
 }
 
+static int64_t work_gemm(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct product p;
+
+	return gemm_extent(&copy, &p) ? INT64_MAX : rvl_work(rvl_count(&c->out[0]), p.k);
+}
+
 static int64_t scratch_gemm(const struct rvl_call *c)
 {
 	struct rvl_call copy = *c;
@@ -615,7 +631,7 @@ static int run_gemm(struct rvl_call *c)
 /* ---- descriptors ---- */
 
 #define GEMM(opset, least, ...) { \
-	.name = "Gemm", .since = (opset), .flags = RVL_OP_COSTLY, \
+	.name = "Gemm", .since = (opset), .work = work_gemm, \
 	.least_in = (least), .most_in = 3, \
 	.types = { RVL_T_NUMBER }, .same = RVL_SAME_ALL, \
 	.attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_FLOAT("beta", 1.0f), \
@@ -624,7 +640,7 @@ static int run_gemm(struct rvl_call *c)
 	.doc = "alpha * op(A) * op(B) + beta * C" }
 
 #define FUSED_MATMUL(op) { \
-	.name = op, .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY, \
+	.name = op, .domain = "com.microsoft", .since = 1, .work = work_matmul, \
 	.least_in = 2, .most_in = 2, \
 	.types = { RVL_T_FLOAT }, .same = RVL_SAME_ALL, \
 	.attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_FLAG("transA", 0), RVL_FLAG("transB", 0), \
@@ -634,11 +650,11 @@ static int run_gemm(struct rvl_call *c)
 #define T_BYTE (RVL_T(S8) | RVL_T(U8))
 
 const struct rvl_op_def rvl_ops_matrix[] = {
-	{ .name = "MatMul", .since = 1, .flags = RVL_OP_COSTLY,
+	{ .name = "MatMul", .since = 1, .work = work_matmul,
 	  .least_in = 2, .most_in = 2, .types = { RVL_T_NUMBER },
 	  .same = RVL_SAME_ALL, .infer = infer_matmul, .run = run_matmul, .kernel = RVL_OP_MATMUL,
 	  .scratch = scratch_matmul, .doc = "matrix product, batched with broadcasting" },
-	{ .name = "MatMulInteger", .since = 10, .flags = RVL_OP_COSTLY,
+	{ .name = "MatMulInteger", .since = 10, .work = work_matmul,
 	  .least_in = 2, .most_in = 4,
 	  .types = { T_BYTE, T_BYTE, T_BYTE, T_BYTE }, .infer = infer_matmul_integer,
 	  .run = run_matmul, .scratch = scratch_matmul, .packed = packed_matmul_integer,

@@ -429,6 +429,12 @@ struct lrn {
 	float alpha, beta, bias;
 };
 
+static int64_t work_lrn(const struct rvl_call *c)
+{
+	/* Squares of the neighbours, and a power. */
+	return rvl_work(rvl_work(rvl_count(&c->in[0]), RVL_WORK_EXP), rvl_attr_int(c, "size"));
+}
+
 static int infer_lrn(struct rvl_call *c)
 {
 	int64_t size = rvl_attr_int(c, "size");
@@ -526,7 +532,7 @@ const struct rvl_op_def rvl_ops_norm[] = {
 	{ .name = "MeanVarianceNormalization", .since = 9, .least_in = 1, .most_in = 1,
 	  .types = { RVL_T_FLOAT }, .attrs = RVL_ATTRS(RVL_INTS("axes")), .infer = infer_mvn,
 	  .run = run_mvn, .doc = "axes to mean 0 and variance 1" },
-	{ .name = "LRN", .since = 1, .flags = RVL_OP_COSTLY,
+	{ .name = "LRN", .since = 1, .work = work_lrn,
 	  .least_in = 1, .most_in = 1, .types = { RVL_T_FLOAT },
 	  .attrs = RVL_ATTRS(RVL_FLOAT("alpha", 0.0001f), RVL_FLOAT("beta", 0.75f),
 			     RVL_FLOAT("bias", 1.0f), RVL_INT_REQUIRED("size")),

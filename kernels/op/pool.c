@@ -233,6 +233,29 @@ static int infer_global(struct rvl_call *c)
 	return 0;
 }
 
+static int64_t work_pool(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct rvl_window w;
+
+	if (rvl_window_read(&copy, &c->in[0].shape, NULL, &w))
+		return INT64_MAX;
+	return rvl_work(rvl_count(&c->out[0]), rvl_work(rvl_window_size(&w), RVL_WORK_EXP));
+}
+
+static int64_t work_global(const struct rvl_call *c)
+{
+	return rvl_work(rvl_count(&c->in[0]), RVL_WORK_EXP);
+}
+
+/* Each part of a region is at most the image. */
+static int64_t work_max_roi(const struct rvl_call *c)
+{
+	const struct rvl_shape *x = &c->in[0].shape;
+
+	return rvl_work(rvl_count(&c->out[0]), rvl_work(x->dim[2], x->dim[3]));
+}
+
 static int infer_global_lp(struct rvl_call *c)
 {
 	if (!(power_of(c) > 0))
@@ -413,22 +436,23 @@ static int run_max_roi(struct rvl_call *c)
 #define CEIL RVL_FLAG("ceil_mode", 0)
 #define INCLUDE RVL_FLAG("count_include_pad", 0)
 
-#define POOL(op, which, opset, outputs, set, rule, fn, text, ...) { \
-	.name = op, .since = (opset), .flags = RVL_OP_COSTLY, \
+#define POOL(op, which, opset, outputs, set, rule, fn, cost, text, ...) { \
+	.name = op, .since = (opset), .work = cost, \
 	.least_in = 1, .most_in = 1, .most_out = (outputs), \
 	.types = { set }, .attrs = RVL_ATTRS(__VA_ARGS__), .infer = rule, .run = fn, \
 	.kernel = which, .doc = text }
 #define MAX_POOL(opset, outputs, set, ...) \
 	POOL("MaxPool", RVL_OP_MAX_POOL, opset, outputs, set, infer_pool, run_max_pool, \
-	     "largest element under a window, and its index", __VA_ARGS__)
+	     work_pool, 	     "largest element under a window, and its index", __VA_ARGS__)
 #define AVERAGE_POOL(opset, ...) \
 	POOL("AveragePool", RVL_OP_AVERAGE_POOL, opset, 1, RVL_T_FLOAT, infer_pool, run_average_pool, \
-	     "mean under a window", __VA_ARGS__)
+	     work_pool, 	     "mean under a window", __VA_ARGS__)
 #define LP_POOL(opset, ...) \
 	POOL("LpPool", RVL_OP_UNSUPPORTED, opset, 1, RVL_T_FLOAT, infer_lp_pool, run_lp_pool, \
-	     "p-norm of the elements under a window", __VA_ARGS__)
+	     work_pool, 	     "p-norm of the elements under a window", __VA_ARGS__)
 #define GLOBAL(op, opset, rule, fn, text, ...) \
-	POOL(op, RVL_OP_UNSUPPORTED, opset, 1, RVL_T_FLOAT, rule, fn, text, __VA_ARGS__)
+	POOL(op, RVL_OP_UNSUPPORTED, opset, 1, RVL_T_FLOAT, rule, fn, work_global, text, \
+	     __VA_ARGS__)
 
 const struct rvl_op_def rvl_ops_pool[] = {
 	MAX_POOL(1, 1, RVL_T_FLOAT, WINDOW),
@@ -456,7 +480,7 @@ const struct rvl_op_def rvl_ops_pool[] = {
 	       RVL_FLOAT("p", 2.0f)),
 	GLOBAL("GlobalLpPool", 2, infer_global_lp, run_global_lp, "p-norm of every channel",
 	       RVL_INT("p", 2)),
-	{ .name = "MaxRoiPool", .since = 1, .flags = RVL_OP_COSTLY,
+	{ .name = "MaxRoiPool", .since = 1, .work = work_max_roi,
 	  .least_in = 2, .most_in = 2, .types = { RVL_T_FLOAT },
 	  .same = RVL_SAME_ALL,
 	  .attrs = RVL_ATTRS(RVL_INTS_REQUIRED("pooled_shape"), RVL_FLOAT("spatial_scale", 1.0f)),

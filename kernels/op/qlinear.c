@@ -187,6 +187,14 @@ static int infer_gemm(struct rvl_call *c)
 	return 0;
 }
 
+static int64_t work_gemm(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct gemm g;
+
+	return start_gemm(&copy, &g) ? INT64_MAX : rvl_work(rvl_count(&c->out[0]), g.k);
+}
+
 static int32_t gemm_sum(const struct gemm *g, int64_t row, int64_t col)
 {
 	const struct rvl_value *in = g->c->in;
@@ -269,6 +277,21 @@ static int infer_pool(struct rvl_call *c)
 		y.dim[i + 2] = w.axis[i].out;
 	rvl_set_out(c, 0, c->in[rvl_has(c, 4) ? 4 : 0].type, &y);
 	return 0;
+}
+
+static int64_t work_pool(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct rvl_window w;
+
+	if (rvl_window_read(&copy, &c->in[0].shape, NULL, &w))
+		return INT64_MAX;
+	return rvl_work(rvl_count(&c->out[0]), rvl_window_size(&w));
+}
+
+static int64_t work_global(const struct rvl_call *c)
+{
+	return rvl_count(&c->in[0]);
 }
 
 static int infer_global(struct rvl_call *c)
@@ -415,8 +438,8 @@ static int run_global(struct rvl_call *c)
 	.name = op, .domain = "com.microsoft", .since = 1, .least_in = 7, .most_in = 8, \
 	.optional = 1u << 2 | 1u << 5, .types = { BYTES, RVL_T_FLOAT, BYTES, BYTES | RVL_T_FLOAT }, \
 	.infer = infer_binary, .run = fn, .kernel = which, .doc = text }
-#define MS_POOL(op, which, list, rule, fn, text) { \
-	.name = op, .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY, \
+#define MS_POOL(op, which, list, rule, fn, cost, text) { \
+	.name = op, .domain = "com.microsoft", .since = 1, .work = cost, \
 	.least_in = 4, .most_in = 5, \
 	.optional = 1u << 2, .types = { BYTES, RVL_T_FLOAT, BYTES, BYTES | RVL_T_FLOAT }, \
 	.attrs = list, .infer = rule, .run = fn, .kernel = which, .doc = text }
@@ -425,7 +448,7 @@ static int run_global(struct rvl_call *c)
 const struct rvl_op_def rvl_ops_qlinear[] = {
 	MS_BINARY("QLinearAdd", RVL_OP_QLINEAR_ADD, run_add, "quantised a + b, scales as inputs"),
 	MS_BINARY("QLinearMul", RVL_OP_QLINEAR_MUL, run_mul, "quantised a * b, scales as inputs"),
-	{ .name = "QGemm", .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY,
+	{ .name = "QGemm", .domain = "com.microsoft", .since = 1, .work = work_gemm,
 	  .least_in = 6, .most_in = 9,
 	  .types = { BYTES, RVL_T_FLOAT, BYTES, RVL_T_ANY },
 	  .attrs = RVL_ATTRS(RVL_FLOAT("alpha", 1.0f), RVL_INT("transA", 0), RVL_INT("transB", 0)),
@@ -435,9 +458,9 @@ const struct rvl_op_def rvl_ops_qlinear[] = {
 		RVL_ATTRS(RVL_STRING("auto_pad", "NOTSET", "NOTSET|SAME_UPPER|SAME_LOWER|VALID"),
 			  RVL_INTS_REQUIRED("kernel_shape"), RVL_INTS("pads"), RVL_INTS("strides"),
 			  RVL_FLAG("ceil_mode", 0), RVL_FLAG("count_include_pad", 0), CHANNELS_LAST),
-		infer_pool, run_pool, "quantised mean under a window, scales as inputs"),
+		infer_pool, run_pool, work_pool, "quantised mean under a window, scales as inputs"),
 	MS_POOL("QLinearGlobalAveragePool", RVL_OP_QLINEAR_GLOBAL_AVERAGE_POOL,
-		RVL_ATTRS(CHANNELS_LAST), infer_global, run_global,
+		RVL_ATTRS(CHANNELS_LAST), infer_global, run_global, work_global,
 		"quantised mean of every channel, scales as inputs"),
 	RVL_OPS_END
 };

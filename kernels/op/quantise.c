@@ -345,6 +345,13 @@ static int check_product(struct rvl_call *c, const struct product *p)
 	return rc ? rc : check_values(c, Y_ZERO, 1, RVL_TYPE_NONE);
 }
 
+static int64_t work_product(const struct rvl_call *c)
+{
+	const struct rvl_shape *a = &c->in[0].shape;
+
+	return rvl_work(rvl_count(&c->out[0]), a->dim[a->rank - 1]);
+}
+
 static int infer_product(struct rvl_call *c)
 {
 	struct product p;
@@ -462,7 +469,7 @@ const struct rvl_op_def rvl_ops_quantise[] = {
 	{ .name = "DynamicQuantizeLinear", .since = 11, .least_in = 1, .most_in = 1, .most_out = 3,
 	  .types = { RVL_T_FLOAT }, .infer = infer_dynamic, .run = run_dynamic,
 	  .doc = "uint8 with the scale and zero point of the input's range, which it gives too" },
-	{ .name = "QLinearMatMul", .since = 10, .flags = RVL_OP_COSTLY,
+	{ .name = "QLinearMatMul", .since = 10, .work = work_product,
 	  .least_in = 8, .most_in = 8,
 	  .types = { BYTES, RVL_T_FLOAT, BYTES, BYTES | RVL_T_FLOAT }, .infer = infer_product,
 	  .run = run_product, .kernel = RVL_OP_QLINEAR_MATMUL,

@@ -525,6 +525,17 @@ static int infer_net(struct rvl_call *c)
 	return 0;
 }
 
+static int64_t work_net(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct net k;
+
+	if (make_net(&copy, &k))
+		return INT64_MAX;
+	return rvl_work(rvl_work(rvl_work(k.seq, k.batch), rvl_work(k.dirs, k.n)),
+			rvl_work(k.kind->gates, k.in + k.n + RVL_WORK_EXP));
+}
+
 static int64_t scratch_net(const struct rvl_call *c)
 {
 	struct rvl_call copy = *c;
@@ -615,7 +626,7 @@ static int run_net(struct rvl_call *c)
 	RVL_FLOATS("activation_beta"), RVL_FLOAT("clip", 0.0f), RVL_INT("hidden_size", 0), \
 	RVL_STRING("direction", "forward", "forward|reverse|bidirectional")
 #define NET(op, opset, inputs, outputs, text, ...) { \
-	.name = op, .since = (opset), .flags = RVL_OP_COSTLY, \
+	.name = op, .since = (opset), .work = work_net, \
 	.least_in = 3, .most_in = inputs, .most_out = outputs, \
 	.types = { RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_FLOAT, RVL_T_FLOAT | RVL_T(S32) }, \
 	.attrs = RVL_ATTRS(SHARED_ATTRS, __VA_ARGS__), .infer = infer_net, .run = run_net, \
@@ -636,7 +647,7 @@ const struct rvl_op_def rvl_ops_recurrent[] = {
 	GRU(14, LATE_RESET, LAYOUT),
 	RNN(1, OLD_SEQUENCE),
 	RNN(14, LAYOUT),
-	{ .name = "DynamicQuantizeLSTM", .domain = "com.microsoft", .since = 1, .flags = RVL_OP_COSTLY,
+	{ .name = "DynamicQuantizeLSTM", .domain = "com.microsoft", .since = 1, .work = work_net,
 	  .least_in = 3,
 	  .most_in = 12, .most_out = 3,
 	  .types = { RVL_T_FLOAT, BYTES, BYTES, RVL_T_FLOAT | RVL_T(S32) | BYTES },

@@ -372,6 +372,14 @@ static int64_t groups(int64_t n)
 	return (n + LANES - 1) / LANES;
 }
 
+/* Each box against all that are selected. */
+static int64_t work_suppression(const struct rvl_call *c)
+{
+	int64_t n = c->in[1].shape.dim[2];
+
+	return rvl_work(rvl_count(&c->in[1]), rvl_work(n + 1, 8));
+}
+
 /* For each class of each batch two lists of boxes, the number of those selected, and their rectangles. */
 static int64_t scratch_suppression(const struct rvl_call *c)
 {
@@ -519,7 +527,7 @@ const struct rvl_op_def rvl_ops_select[] = {
 	  .types = { RVL_T_ANY }, .attrs = RVL_ATTRS(RVL_INT("axis", 0), RVL_INT("sorted", 1)),
 	  .infer = infer_unique, .run = run_unique, .scratch = scratch_unique,
 	  .doc = "the distinct values, or the distinct slices of an axis" },
-	{ .name = "NonMaxSuppression", .since = 10, .flags = RVL_OP_COSTLY,
+	{ .name = "NonMaxSuppression", .since = 10, .work = work_suppression,
 	  .least_in = 2, .most_in = 5,
 	  .types = { RVL_T_FLOAT, RVL_T_FLOAT, RVL_T(S64), RVL_T_FLOAT },
 	  .attrs = RVL_ATTRS(RVL_INT("center_point_box", 0)), .infer = infer_suppression,

@@ -145,6 +145,11 @@ static int infer_causal(struct rvl_call *c)
 	return 0;
 }
 
+static int64_t work_causal(const struct rvl_call *c)
+{
+	return rvl_work(rvl_count(&c->in[0]), c->in[1].shape.dim[2] + RVL_WORK_EXP);
+}
+
 /* Element @i of the state followed by the input. */
 static float padded(const struct rvl_call *c, int64_t line, int64_t i)
 {
@@ -195,7 +200,7 @@ const struct rvl_op_def rvl_ops_sequence[] = {
 			     RVL_INT("rotary_embedding_dim", 0)),
 	  .infer = infer_rotary, .run = run_rotary,
 	  .doc = "pairs of values rotated by an angle of their position" },
-	{ .name = "CausalConvWithState", .since = 27, .flags = RVL_OP_COSTLY,
+	{ .name = "CausalConvWithState", .since = 27, .work = work_causal,
 	  .least_in = 2, .most_in = 4, .most_out = 2,
 	  .types = { RVL_T_FLOAT },
 	  .attrs = RVL_ATTRS(RVL_STRING("activation", "none", "none|silu|swish")),
