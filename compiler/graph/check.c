@@ -308,6 +308,7 @@ static int clone_tensors(const struct rvl_graph *g, struct rvl_graph *c, struct 
 		copy->quant = t->quant;
 		copy->data = t->data;
 		copy->bad = t->bad;
+		copy->nibbles = t->nibbles;
 		copy->layout = t->layout;
 	}
 	return 0;

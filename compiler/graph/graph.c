@@ -194,6 +194,7 @@ int rvl_tensor_like(struct rvl_graph *g, const struct rvl_tensor *like, struct r
 	(*out)->shaped = like->shaped;
 	(*out)->quant = like->quant;
 	(*out)->bad = like->bad;
+	(*out)->nibbles = like->nibbles;
 	(*out)->bounded = like->bounded;
 	return 0;
 }

@@ -71,6 +71,7 @@ struct rvl_tensor {
 	const void *data;
 	/* why no kernel can take this tensor ("element type string"), else NULL */
 	const char *bad;
+	bool nibbles;			/* a constant of 4-bit values, which DequantizeLinear alone takes */
 	bool bounded;			/* @shape is an upper bound; a run determines the shape */
 	/*
 	 * Set for an input or output of the model whose type is converted for computation (float16,

@@ -341,6 +341,11 @@ static void (*const table[])(struct infer *) = {
 };
 #undef infer_none
 
+static bool dequantises(const struct rvl_node *n)
+{
+	return n->op == RVL_OP_DEQUANTIZE || (n->def && n->def->kernel == RVL_OP_DEQUANTIZE);
+}
+
 /* Inputs that no kernel can take: a bad type, or no static shape. */
 static const char *bad_input(struct rvl_graph *g, const struct rvl_node *n)
 {
@@ -351,6 +356,9 @@ static const char *bad_input(struct rvl_graph *g, const struct rvl_node *n)
 			continue;
 		if (t->bad)
 			return rvl_graph_printf(g, "its input '%.100s': %s", t->name, t->bad);
+		if (t->nibbles && !dequantises(n))
+			return rvl_graph_printf(g, "its input '%.100s' has 4 bits, which only DequantizeLinear takes",
+						t->name);
 		if (!t->shaped || !t->type)
 			return rvl_graph_printf(g, "its input '%.100s' has no static shape", t->name);
 		if (rvl_tensor_bytes(t) < 0)

@@ -356,6 +356,7 @@ static int constant_tensor(struct import *im, const struct rvl_onnx_attr *a)
 	out->shaped = true;
 	out->data = c->data;
 	out->bad = c->bad;
+	out->nibbles = c->nibbles;
 	return 0;
 }
 

@@ -346,6 +346,46 @@ static int take_external(struct rvl_graph *g, const struct rvl_msg *m, struct vi
 	return take_raw(g, m, v, t, bytes);
 }
 
+static int take_data(struct rvl_graph *g, const struct rvl_msg *m, struct view *v,
+		     struct rvl_tensor *t, int64_t bytes)
+{
+	g->given += (uint64_t)bytes;
+	if (v->external)
+		return take_external(g, m, v, t, bytes);
+	return v->has_raw ? take_raw(g, m, v, t, bytes) : take_typed(g, m, v, t, bytes);
+}
+
+#define UINT4 21
+#define INT4 22
+
+/* Values of 4 bits, two in a byte, the first one in the low bits: as bytes of the same values. */
+static int take_nibbles(struct rvl_graph *g, const struct rvl_msg *m, struct view *v,
+			struct rvl_tensor *t)
+{
+	struct onnx_type byte = *v->type;
+	struct rvl_tensor packed = *t;
+	int64_t n = rvl_shape_count(&t->shape);
+	uint8_t *dst = rvl_arena_alloc(g->arena, (size_t)n + 1);
+	int rc;
+
+	if (!dst)
+		return rvl_fail(m->err, -ENOMEM, "no memory for tensor '%s'", t->name);
+	byte.type = packed.type = RVL_TYPE_U8;
+	v->type = &byte;
+	packed.shape = (struct rvl_shape) { .rank = 1, .dim = { (n + 1) / 2 } };
+	rc = take_data(g, m, v, &packed, (n + 1) / 2);
+	if (rc)
+		return rc;
+	for (int64_t i = 0; i < n; i++) {
+		uint8_t c = ((const uint8_t *)packed.data)[i / 2] >> (i % 2 * 4) & 0xf;
+
+		dst[i] = t->type == RVL_TYPE_S8 && c & 8 ? c | 0xf0 : c;
+	}
+	t->data = dst;
+	t->nibbles = true;
+	return 0;
+}
+
 static int tensor_name(struct rvl_graph *g, const struct view *v, const char *name,
 		       const char **out, struct rvl_err *err)
 {
@@ -387,6 +427,8 @@ int rvl_onnx_tensor(struct rvl_graph *g, struct rvl_msg m, const char *name,
 	t->type = v.type->type;
 	t->shape = v.shape;
 	t->shaped = true;
+	if (v.data_type == UINT4 || v.data_type == INT4)
+		t->type = v.data_type == INT4 ? RVL_TYPE_S8 : RVL_TYPE_U8;
 	if (t->type == RVL_TYPE_NONE) {
 		t->bad = rvl_graph_printf(g, "element type %s is not supported", v.type->name);
 		t->data = no_data;
@@ -396,10 +438,7 @@ int rvl_onnx_tensor(struct rvl_graph *g, struct rvl_msg m, const char *name,
 	if (bytes < 0)
 		return rvl_fail(m.err, -E2BIG, "tensor '%s' is larger than %lld bytes", t->name,
 				(long long)RVL_MAX_TENSOR_BYTES);
-	g->given += (uint64_t)bytes;
-	if (v.external)
-		return take_external(g, &m, &v, t, bytes);
-	return v.has_raw ? take_raw(g, &m, &v, t, bytes) : take_typed(g, &m, &v, t, bytes);
+	return v.type->type ? take_data(g, &m, &v, t, bytes) : take_nibbles(g, &m, &v, t);
 }
 
 int rvl_onnx_computed(struct rvl_graph *g, struct rvl_tensor *t, struct rvl_err *err)

@@ -173,6 +173,76 @@ START_TEST(reads_typed_data_packed_or_not)
 }
 END_TEST
 
+#define UINT4 21
+#define INT4 22
+
+/* Five values of 4 bits in three bytes, as raw data or typed, with the first value in the low bits. */
+static void check_nibbles(int type, bool raw, const int *want)
+{
+	static const uint8_t bytes[] = { 0x21, 0xf8, 0x07 };
+	struct pb t = { .p = NULL };
+	struct rvl_graph *g = rvl_graph_new();
+	struct rvl_tensor *out;
+
+	pb_int(&t, 1, 5);
+	pb_int(&t, 2, (uint64_t)type);
+	if (raw)
+		pb_len(&t, 9, bytes, sizeof(bytes));
+	for (int i = 0; !raw && i < 3; i++)
+		pb_int(&t, 5, bytes[i]);
+	ck_assert_msg(rvl_onnx_load_tensor(g, t.p, t.n, "t", &out, &err) == 0, "%s", err.msg);
+	ck_assert_int_eq(out->type, type == INT4 ? RVL_TYPE_S8 : RVL_TYPE_U8);
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(type == INT4 ? ((const int8_t *)out->data)[i] :
+				 ((const uint8_t *)out->data)[i], want[i]);
+	rvl_graph_free(g);
+	free(t.p);
+}
+
+START_TEST(values_of_4_bits_become_bytes)
+{
+	static const int with_sign[] = { 1, 2, -8, -1, 7 }, without[] = { 1, 2, 8, 15, 7 };
+
+	for (int raw = 0; raw < 2; raw++) {
+		check_nibbles(INT4, raw, with_sign);
+		check_nibbles(UINT4, raw, without);
+	}
+}
+END_TEST
+
+/* A graph of one node that reads float x and the 4-bit constant w. */
+static struct pb nibble_graph(const char *op, const char *in, size_t bytes)
+{
+	static const uint8_t raw[] = { 0x21, 0xf8 };
+	static const float one = 1.0f;
+	struct pb n = pb_node(op, in, "y"), g, w, s;
+
+	g = graph_of(&n, F32, DIMS(4));
+	w = pb_tensor("w", INT4, DIMS(4), raw, bytes);
+	pb_msg(&g, 5, &w);
+	s = pb_tensor("s", F32, SCALAR, &one, sizeof(one));
+	pb_msg(&g, 5, &s);
+	return g;
+}
+
+/* Another operator would compute with the range of bytes, as a QuantizeLinear to such a zero point. */
+START_TEST(values_of_4_bits_are_dequantised_only)
+{
+	struct pb g = nibble_graph("DequantizeLinear", "w s", 2);
+	struct loaded l = load_opset(&g, 10, 21);
+
+	ck_assert_msg(!l.rc, "%s", err.msg);
+	check_shape(l.g, "y", RVL_TYPE_F32, DIMS(4));
+	unload(&l);
+	g = nibble_graph("Identity", "w", 2);
+	refused(&g, -EOPNOTSUPP, "'w'", "4 bits, which only DequantizeLinear takes");
+	g = nibble_graph("QuantizeLinear", "x s w", 2);
+	refused(&g, -EOPNOTSUPP, "'w'", "4 bits, which only DequantizeLinear takes");
+	g = nibble_graph("DequantizeLinear", "w s", 1);
+	refused(&g, -EBADMSG, "'w'", "1 bytes of data where its shape needs 2");
+}
+END_TEST
+
 START_TEST(copies_only_misaligned_raw_data)
 {
 	const float v[2] = { 1, 2 };
@@ -781,6 +851,8 @@ int main(void)
 
 	tcase_add_test(read, reads_names_versions_and_shapes);
 	tcase_add_test(read, reads_typed_data_packed_or_not);
+	tcase_add_test(read, values_of_4_bits_become_bytes);
+	tcase_add_test(read, values_of_4_bits_are_dequantised_only);
 	tcase_add_test(read, copies_only_misaligned_raw_data);
 	tcase_add_test(read, fixes_a_symbolic_batch);
 	tcase_add_test(read, other_symbols_are_refused);
