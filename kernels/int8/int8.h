@@ -24,13 +24,12 @@ struct rvl_i8_post {
 /*
  * One tile: up to @mr rows by up to @nr columns. Row i reads @kc bytes, a multiple of the set's @kr,
  * at a[t * mr + i] for each tap t, and no byte outside them. All pointers are valid, whatever @rows
- * is. If @widened, the rows are int16, or the tables of a set that has these, and there is one tap;
- * @wide implies @widened.
+ * is. If @widened, the rows are int16, or the tables of a set that has these, and there is one tap.
  */
 struct rvl_i8_gemm_call {
 	const uint8_t *const *a;
 	int64_t taps, kc;
-	const void *w;		/* int8, or int16 if @wide, [tap][kc / kr][nr][kr]; bits: tables.h */
+	const void *w;		/* int8 [tap][kc / kr][nr][kr]; bits: tables.h */
 	const int32_t *bias;	/* [nr], as all that follows corrected for the zero point */
 	const float *scale;	/* [nr] */
 	uint8_t *y;
@@ -38,7 +37,7 @@ struct rvl_i8_gemm_call {
 	int rows, cols;
 	int planes;		/* bits of the weights of a set with tables, of which */
 	bool is_signed;		/* ... the highest one is negative */
-	bool x_u8, widened, wide;
+	bool x_u8, widened;
 	const struct rvl_i8_post *post;
 };
 

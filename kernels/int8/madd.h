@@ -28,18 +28,9 @@ TARGET INLINE vec widen_part(const uint8_t *p, size_t n, const int x_u8)
 
 /* ---- matrix product ---- */
 
-/* NR weights as int16, from weight @at of those packed. */
-TARGET INLINE vec load_weights(const void *w, int64_t at, const int wide)
+/* Adds the products of channels @k and @k + 1 of every row, with the weights @w0 and @w1. */
+TARGET INLINE void step(vec sum[MR][2], const int16_t *const x[MR], int64_t k, vec w0, vec w1, const int rows)
 {
-	return wide ? V_LOAD((const int16_t *)w + at) : V_CVTS(V_LOAD_BYTES((const int8_t *)w + at));
-}
-
-/* Adds the products of channels @k and @k + 1 of every row. */
-TARGET INLINE void step(vec sum[MR][2], const int16_t *const x[MR], int64_t k, const void *w,
-			const int rows, const int wide)
-{
-	vec w0 = load_weights(w, k * NR, wide), w1 = load_weights(w, (k + 1) * NR, wide);
-
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
 		int32_t pair;
@@ -52,10 +43,16 @@ TARGET INLINE void step(vec sum[MR][2], const int16_t *const x[MR], int64_t k, c
 	}
 }
 
-TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const int wide)
+/* NR weights as int16. */
+TARGET INLINE vec load_weights(const int8_t *w)
+{
+	return V_CVTS(V_LOAD_BYTES(w));
+}
+
+TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows)
 {
 	const int64_t kc = c->kc;
-	const void *w = c->w;
+	const int8_t *w = c->w;
 	const int16_t *x[MR];
 	vec sum[MR][2];
 
@@ -63,8 +60,10 @@ TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const 
 	for (int i = 0; i < rows; i++)
 		x[i] = (const int16_t *)(const void *)c->a[i];
 	begin_sums(c, sum, rows);
-	for (int64_t k = 0; k < kc; k += 2)
-		step(sum, x, k, w, rows, wide);
+	for (int64_t k = 0; k < kc; k += 2, w += 2 * NR) {
+		__asm__("" : "+r"(w));	/* else the compiler scales the index of a row, which takes a step longer to load */
+		step(sum, x, k, load_weights(w), load_weights(w + NR), rows);
+	}
 	end_sums(c, sum, rows);
 }
 
@@ -98,10 +97,9 @@ TARGET INLINE void byte_tile(const struct rvl_i8_gemm_call *c, const int rows, c
 #pragma GCC unroll 8
 		for (int i = 0; i < rows; i++)
 			widen_all(c->a[at / c->kc * MR + i] + first, n, chunk[i], x_u8);
-		for (int64_t k = 0; k < n; k += 2)
-			step(sum, x, k, w, rows, 0);
+		for (int64_t k = 0; k < n; k += 2, w += 2 * NR)
+			step(sum, x, k, load_weights(w), load_weights(w + NR), rows);
 		at += n;
-		w += n * NR;
 	}
 	end_sums(c, sum, rows);
 }
@@ -109,10 +107,8 @@ TARGET INLINE void byte_tile(const struct rvl_i8_gemm_call *c, const int rows, c
 #define TILE(rows) \
 	TARGET static void tile_##rows(const struct rvl_i8_gemm_call *c) \
 	{ \
-		if (c->wide) \
-			tile(c, rows, 1); \
-		else if (c->widened) \
-			tile(c, rows, 0); \
+		if (c->widened) \
+			tile(c, rows); \
 		else if (c->x_u8) \
 			byte_tile(c, rows, 1); \
 		else \

@@ -20,7 +20,6 @@ struct rvl_i8_post rvl_i8_post(int32_t lo, int32_t hi, int32_t zp, bool u8)
 
 #define SIDE 32	/* columns that are looked at side by side */
 #define WIDE_TILES 4	/* least tiles of rows that are copied as int16 */
-#define WIDE_WEIGHTS (512 << 10)	/* most bytes of weights that are packed as int16 */
 #define CACHED_WEIGHTS (512 << 10)	/* bytes that stay in the second-level cache */
 
 static int64_t planes_of_columns(const struct rvl_i8_source *s, int64_t first, int64_t past)
@@ -197,16 +196,6 @@ static bool copies_rows(const struct rvl_i8_kernels *f, const struct rvl_i8_sour
 	return f->widen && s->rows >= (int64_t)f->mr * WIDE_TILES;
 }
 
-/*
- * Whether weights are packed as int16. The kernel then saves their conversion for every tile of rows,
- * but reads twice the bytes, which takes longer where they do not stay in the second-level cache.
- */
-static bool has_wide_weights(const struct rvl_i8_kernels *f, const struct rvl_i8_source *s)
-{
-	return copies_rows(f, s) &&
-	       s->groups * s->n * s->taps * s->kc * (int64_t)sizeof(int16_t) <= WIDE_WEIGHTS;
-}
-
 /* The bits that hold all weights, or more than @most. */
 static int bits_of(const struct rvl_i8_source *s, int most, bool *is_signed)
 {
@@ -263,14 +252,14 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 	bool is_signed = false;
 	int bits;
 	const struct rvl_i8_kernels *f = kernels_for(s, &bits, &is_signed);
-	struct rvl_i8_mat *m = new_mat(k, f, s, q, !bits && has_wide_weights(f, s));
+	struct rvl_i8_mat *m = new_mat(k, f, s, q, false);
 	int64_t columns;
 
 	if (!m)
 		return NULL;
 	m->bits = bits;
 	m->is_signed = is_signed;
-	m->planes = bits ? 1 : planes_of(s, m->wide);
+	m->planes = bits ? 1 : planes_of(s, false);
 	m->widens = bits || copies_rows(m->f, s);
 	m->gathers = s->scattered || !s->kc || s->kc % m->f->kr;
 	m->taps = m->gathers ? 1 : m->planes * s->taps;

@@ -182,7 +182,7 @@ static void compute(const struct run *r, int64_t group, int64_t block, int64_t t
 		.y = j->y + (j->first + tile * r->s.step) * j->y_stride + group * m->n + block * nr,
 		.rows = rows_of(r, tile), .cols = (int)rvl_least(nr, m->n - block * nr),
 		.planes = m->bits, .is_signed = m->is_signed, .x_u8 = m->x_u8, .widened = m->widens,
-		.wide = m->wide, .post = &m->post,
+		.post = &m->post,
 	};
 
 	m->f->gemm(&c);

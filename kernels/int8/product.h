@@ -31,7 +31,7 @@ struct rvl_i8_mat {
 	bool gathers;
 	bool x_u8;
 	bool widens;		/* rows are copied as int16 */
-	bool wide;		/* the weights are int16 */
+	bool wide;		/* depthwise: the weights are int16 */
 	int bits;		/* of the weights where the set has tables, else 0 */
 	bool is_signed;		/* ... in two's complement */
 	void *w;		/* int8, int16, or bits */
@@ -84,7 +84,7 @@ static inline int64_t rvl_i8_block_bytes(const struct rvl_i8_mat *m)
 {
 	int64_t weights = m->taps * m->kc * m->f->nr;
 
-	return m->bits ? weights * m->bits / 8 : m->wide ? weights * (int64_t)sizeof(int16_t) : weights;
+	return m->bits ? weights * m->bits / 8 : weights;
 }
 
 int64_t rvl_i8_scratch(const struct rvl_i8_mat *m, int64_t rows);

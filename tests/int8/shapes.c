@@ -180,7 +180,7 @@ static void random_conv(struct product *p)
 	complete(p, mg * group, 0);
 }
 
-/* A few products have more weights than a kernel packs as int16. */
+/* A few products have more weights than the second-level cache holds. */
 static void random_matmul(struct product *p)
 {
 	int64_t m = 1 + test_rnd(60), n = 1 + test_rnd(200), k = test_rnd(test_rnd(3) ? 64 : 300);
