@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Quantised convolution and matrix product. The micro-kernels of int8/ read images channels last,
+ * Quantised convolution. The micro-kernels of int8/ read images channels last,
  * through pointers to the pixels under each kernel position; a position in the padding points to
  * pixels with the value of the zero point. PLAIN images are reordered in scratch memory, those in NHWC
  * are read and written where they lie.
@@ -10,7 +10,7 @@
 #include "int8/product.h"
 #include "internal.h"
 #include "isa.h"
-#include "qmath.h"
+#include "qproduct.h"
 #include "ref.h"
 #include "rows.h"
 #include "sizes.h"
@@ -444,101 +444,19 @@ static int run_ref(const struct rvl_kernel *k, const void *const *in, void *cons
 	return 0;
 }
 
-static int is_quant8(const struct rvl_kernel_arg *a, bool per_channel)
-{
-	return (a->type == RVL_TYPE_U8 || a->type == RVL_TYPE_S8) &&
-	       (a->quant.n == 1 || (per_channel && a->quant.n > 1));
-}
-
-/* Scales and zero points of the weights, spread over the output channels. */
-static int channel_params(struct rvl_kernel *k, int64_t channels, float alpha)
-{
-	const struct rvl_kernel_quant *w = &k->d.in[1].quant;
-	float xs = alpha * k->d.in[0].quant.scale[0];
-	float ys = k->d.out[0].quant.scale[0];
-	float *scale = rvl_kernel_mem(k, channels, sizeof(*scale));
-	int32_t *wz = rvl_kernel_mem(k, channels, sizeof(*wz));
-
-	if (!scale || !wz)
-		return -ENOMEM;
-	for (int64_t c = 0; c < channels; c++) {
-		int64_t i = w->n > 1 ? c : 0;
-
-		scale[c] = rvl_requant_scale(xs, w->scale[i], ys);
-		wz[c] = w->zp[i];
-	}
-	k->q.scale = scale;
-	k->q.wz = wz;
-	return 0;
-}
-
-/* Packed weights have scales and corrected biases of their own. */
-static void drop_channel_params(struct rvl_kernel *k, int64_t channels)
-{
-	rvl_kernel_drop(k, k->q.scale, channels, sizeof(*k->q.scale));
-	rvl_kernel_drop(k, k->q.wz, channels, sizeof(*k->q.wz));
-	k->q.scale = NULL;
-	k->q.wz = NULL;
-}
-
-static void clamp_range(struct rvl_kernel *k)
-{
-	int32_t least = rvl_qmin(k->q.y_u8), most = rvl_qmax(k->q.y_u8);
-
-	k->q.lo = rvl_clamp(k->d.attr.q_lo, least, most);
-	k->q.hi = rvl_clamp(k->d.attr.q_hi, least, most);
-	/* The upper bound is applied last, so that it is the result where the lower one is above it. */
-	k->q.lo = k->q.lo < k->q.hi ? k->q.lo : k->q.hi;
-}
-
-/* Sets the quantisation parameters that Q_CONV and Q_MATMUL share. */
-static int quant_params(struct rvl_kernel *k, int64_t channels, float alpha, char *why)
-{
-	const struct rvl_kernel_desc *d = &k->d;
-	const struct rvl_kernel_arg *b = d->n_in > 2 ? &d->in[2] : NULL;
-
-	if (b && (b->type != RVL_TYPE_S32 || rvl_shape_count(&b->shape) != channels))
-		return rvl_why(why, "bias is not int32 with one value per output channel");
-	if (d->in[1].quant.n > 1 && (int64_t)d->in[1].quant.n != channels)
-		return rvl_why(why, "weights have scales for %u channels", d->in[1].quant.n);
-	k->q = (struct rvl_qparams) {
-		.x_u8 = d->in[0].type == RVL_TYPE_U8, .w_u8 = d->in[1].type == RVL_TYPE_U8,
-		.y_u8 = d->out[0].type == RVL_TYPE_U8,
-		.xz = d->in[0].quant.zp[0], .yz = d->out[0].quant.zp[0],
-		.bias = b ? b->data : NULL,
-	};
-	clamp_range(k);
-	return channel_params(k, channels, alpha);
-}
-
-struct weight_ctx {
-	const struct rvl_kernel *k;
-	const void *w;
-	int64_t row, tap, col;	/* strides: output channel, tap, channel */
-	int64_t merged;		/* groups of a convolution that are computed as one */
-};
-
-static int32_t weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
-{
-	const struct weight_ctx *x = ctx;
-
-	return rvl_ld8(x->w, n * x->row + tap * x->tap + c * x->col, x->k->q.w_u8) -
-	       x->k->q.wz[n];
-}
-
 static int32_t column_weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
 {
-	return tap == RVL_I8_DW_NO_WEIGHT ? 0 : weight_at(ctx, n, rvl_i8_dw_column(tap), c);
+	return tap == RVL_I8_DW_NO_WEIGHT ? 0 : rvl_q_weight(ctx, n, rvl_i8_dw_column(tap), c);
 }
 
 /* Groups that are computed as one have weights of zero between one another. */
 static int32_t merged_weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
 {
-	const struct weight_ctx *x = ctx;
+	const struct rvl_q_weights *x = ctx;
 	const struct rvl_conv_geom *g = &x->k->g;
 	int64_t group = n / (g->m / g->group), cg = g->c / g->group;
 
-	return c / cg == group % x->merged ? weight_at(ctx, n, tap, c % cg) : 0;
+	return c / cg == group % x->merged ? rvl_q_weight(ctx, n, tap, c % cg) : 0;
 }
 
 /*
@@ -558,12 +476,12 @@ static int setup_dense(struct rvl_kernel *k)
 {
 	const struct rvl_conv_geom *g = &k->g;
 	int64_t taps = g->k[0] * g->k[1], cg = g->c / g->group, merged = groups_merged(g);
-	struct weight_ctx ctx = {
+	struct rvl_q_weights ctx = {
 		.k = k, .w = k->d.in[1].data, .row = cg * taps, .tap = 1, .col = taps,
 		.merged = merged,
 	};
 	struct rvl_i8_source s = {
-		.weight = merged > 1 ? merged_weight_at : weight_at, .ctx = &ctx,
+		.weight = merged > 1 ? merged_weight_at : rvl_q_weight, .ctx = &ctx,
 		.groups = g->group / merged,
 		.n = merged * (g->m / g->group), .rows = g->oh * g->ow, .taps = taps, .kc = merged * cg,
 	};
@@ -591,9 +509,9 @@ static int setup_depthwise(struct rvl_kernel *k)
 	const struct rvl_conv_geom *g = &k->g;
 	int64_t taps = g->k[0] * g->k[1];
 	bool fits_taps;
-	struct weight_ctx ctx = { .k = k, .w = k->d.in[1].data, .row = taps, .tap = 1, .col = taps };
+	struct rvl_q_weights ctx = { .k = k, .w = k->d.in[1].data, .row = taps, .tap = 1, .col = taps };
 	struct rvl_i8_source s = {
-		.weight = weight_at, .ctx = &ctx, .groups = 1, .n = g->m, .taps = taps, .kc = 1,
+		.weight = rvl_q_weight, .ctx = &ctx, .groups = 1, .n = g->m, .taps = taps, .kc = 1,
 	};
 
 	if (by_columns(g)) {
@@ -637,7 +555,7 @@ static int setup_fast(struct rvl_kernel *k)
 	k->rows = result_bytes(g) ? NULL : &rvl_rows_qconv;
 	rc = depthwise ? setup_depthwise(k) : setup_dense(k);
 	if (!rc)
-		drop_channel_params(k, g->m);
+		rvl_q_drop_params(k, g->m);
 	return rc;
 }
 
@@ -648,10 +566,10 @@ int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
 
 	if (rc)
 		return rc;
-	if (!is_quant8(&d->in[0], false) || !is_quant8(&d->in[1], true) ||
-	    !is_quant8(&d->out[0], false))
+	if (!rvl_q_is_byte(&d->in[0], false) || !rvl_q_is_byte(&d->in[1], true) ||
+	    !rvl_q_is_byte(&d->out[0], false))
 		return rvl_why(why, "operands are not quantised to 8 bits");
-	rc = quant_params(k, k->g.m, 1.0f, why);
+	rc = rvl_q_params(k, k->g.m, 1.0f, why);
 	if (rc)
 		return rc;
 	if (d->attr.sc_length)
@@ -660,117 +578,4 @@ int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
 	if (reference || !d->in[1].data || (d->n_in > 2 && !d->in[2].data))
 		return 0;
 	return setup_fast(k);
-}
-
-/* ---- matrix product ---- */
-
-struct matmul_run {
-	const struct rvl_matmul_geom *g;
-	const uint8_t *a;
-};
-
-static void fill_rows(const struct rvl_i8_job *j, int64_t group, int64_t row, int n, void *dst)
-{
-	const struct rvl_i8_mat *m = j->m;
-	const struct matmul_run *r = j->ctx;
-	const struct rvl_matmul_geom *g = r->g;
-
-	(void)group;
-	for (int i = 0; i < n; i++) {
-		const uint8_t *src = r->a + (row + i) * g->a_row;
-		uint8_t *to = (uint8_t *)dst + i * m->kc, *end = to;
-
-		if (!m->gathers) {
-			((const uint8_t **)dst)[i] = src;
-			continue;
-		}
-		for (int64_t plane = 0; plane < m->planes; plane++)
-			for (int64_t c = 0; c < g->k; c++)
-				*end++ = src[c * g->a_k];
-		memset(end, 0, (size_t)(to + m->kc - end));
-	}
-}
-
-static int run_matmul_fast(const struct rvl_kernel *k, const void *const *in, void *const *out,
-			   void *scratch, const struct rvl_pool *pool)
-{
-	const struct rvl_matmul_geom *g = &k->mm;
-	int64_t batches = rvl_shape_count(&g->batch);
-
-	for (int64_t i = 0; i < batches; i++) {
-		struct rvl_i8_job j = {
-			.m = k->i8, .rows = g->m, .fill = fill_rows, .y_stride = g->n,
-			.y = (uint8_t *)out[0] + i * g->m * g->n, .scratch = scratch,
-		};
-		struct matmul_run r;
-		int64_t a, b;
-
-		rvl_matmul_batch(g, i, &a, &b);
-		r = (struct matmul_run) { .g = g, .a = (const uint8_t *)in[0] + a };
-		j.ctx = &r;
-		rvl_i8_run(&j, pool);
-	}
-	return 0;
-}
-
-static int run_matmul_ref(const struct rvl_kernel *k, const void *const *in, void *const *out,
-			  void *scratch, const struct rvl_pool *pool)
-{
-	const struct rvl_matmul_geom *g = &k->mm;
-	struct rvl_qparams q = k->q;
-	int64_t batches = rvl_shape_count(&g->batch);
-
-	(void)scratch;
-	(void)pool;
-	q.bias = k->d.n_in > 2 ? in[2] : NULL;
-	for (int64_t i = 0; i < batches; i++) {
-		int64_t a, b;
-
-		rvl_matmul_batch(g, i, &a, &b);
-		rvl_ref_qmatmul(g, &q, (const uint8_t *)in[0] + a, (const uint8_t *)in[1] + b,
-				(uint8_t *)out[0] + i * g->m * g->n);
-	}
-	return 0;
-}
-
-static int setup_matmul_fast(struct rvl_kernel *k)
-{
-	const struct rvl_matmul_geom *g = &k->mm;
-	struct weight_ctx ctx = {
-		.k = k, .w = k->d.in[1].data, .row = g->b_col, .tap = 0, .col = g->b_k,
-	};
-	struct rvl_i8_source s = {
-		.weight = weight_at, .ctx = &ctx, .groups = 1, .n = g->n, .rows = g->m, .taps = 1, .kc = g->k,
-		.scattered = g->a_k != 1,
-	};
-
-	k->i8 = rvl_i8_pack(k, &s, &k->q);
-	if (!k->i8)
-		return -ENOMEM;
-	k->scratch = (size_t)rvl_i8_scratch(k->i8, s.rows);
-	k->run = run_matmul_fast;
-	drop_channel_params(k, g->n);
-	return 0;
-}
-
-int rvl_setup_qmatmul(struct rvl_kernel *k, bool reference, char *why)
-{
-	const struct rvl_kernel_desc *d = &k->d;
-	int rc = rvl_matmul_geometry(d, &d->in[0], &d->in[1], &d->out[0], &k->mm, why);
-
-	if (rc)
-		return rc;
-	if (!is_quant8(&d->in[0], false) || !is_quant8(&d->in[1], true) ||
-	    !is_quant8(&d->out[0], false))
-		return rvl_why(why, "operands are not quantised to 8 bits");
-	rc = quant_params(k, k->mm.n, d->attr.alpha, why);
-	if (rc)
-		return rc;
-	if (d->attr.sc_length)
-		return rvl_setup_sc(k, reference, why);
-	k->run = run_matmul_ref;
-	if (reference || !d->in[1].data || (d->n_in > 2 && !d->in[2].data) ||
-	    d->in[1].shape.rank > 2)
-		return 0;
-	return setup_matmul_fast(k);
 }
