@@ -85,7 +85,7 @@ struct rvl_kernel {
 	struct rvl_bcast bc;
 	struct rvl_i8_mat *i8;	/* packed weights of a quantised product */
 	float *f32;		/* those of a float product, or NULL */
-	uint8_t *zeros;		/* the pixels under a tap in the padding: of the zero point; or NULL */
+	uint8_t *zeros;		/* the pixel under a tap in the padding: of the zero point; or NULL */
 	struct rvl_sc *sc;
 	struct rvl_b_conv *bin;
 	struct rvl_kernel *inner;	/* Q_GENERAL: the operator on floats */

@@ -27,7 +27,8 @@ struct conv_run {
 	const uint8_t *pixels;	/* [h][w][c], @x_step bytes from pixel to pixel */
 	uint8_t *results;	/* [oh][ow][m], likewise @y_step; scratch, or the output */
 	int64_t x_step, y_step;
-	uint8_t *prepared;	/* memory of rvl_i8_run() */
+	const uint8_t *zeros;	/* the pixels under a tap in the padding */
+	uint8_t *prepared;	/* memory of rvl_i8_run(), or for these pixels */
 	/* Outputs [from, past) by axis have windows inside the image whose rows are adjacent bytes. */
 	int64_t from[2], past[2];
 };
@@ -114,7 +115,7 @@ static void point(const struct conv_run *r, int64_t oy, int64_t ox, int64_t chan
 		bool in = iy >= 0 && iy < g->h;
 
 		for (int64_t kx = 0, ix = x0; kx < g->k[1]; kx++, p += step, ix += g->d[1])
-			*p = in && ix >= 0 && ix < g->w ? row + ix * r->x_step : r->k->zeros;
+			*p = in && ix >= 0 && ix < g->w ? row + ix * r->x_step : r->zeros;
 	}
 }
 
@@ -157,7 +158,7 @@ static uint8_t *gather(const struct conv_run *r, int64_t oy, int64_t ox, int64_t
 			int64_t at = (iy * g->w + ix + kx * g->d[1]) * r->x_step + channel;
 
 			n = joined && in ? x1 - kx : 1;
-			dst = copy(dst, in ? r->pixels + at : r->k->zeros, n * c);
+			dst = copy(dst, in ? r->pixels + at : r->zeros, n * c);
 		}
 	}
 	return dst;
@@ -279,7 +280,7 @@ static void spread_zeros(const struct conv_run *r, int64_t oy, const uint8_t **p
 		int64_t iy = oy * g->s[0] - g->pad[0] + ky * g->d[0];
 
 		for (int64_t kx = 0; kx < g->k[1] && (iy < 0 || iy >= g->h); kx++)
-			p[kx] = r->k->zeros + kx * g->d[1] * r->x_step;
+			p[kx] = r->zeros + kx * g->d[1] * r->x_step;
 	}
 }
 
@@ -336,6 +337,21 @@ static int64_t pixel_step(const struct rvl_pitch *p, int64_t channels)
 	return p->c == 1 && p->x > channels ? p->x : channels;
 }
 
+/* Scratch of a depthwise kernel for a row of pixels in the padding. */
+static int64_t zeros_bytes(const struct rvl_conv_geom *g)
+{
+	return rvl_round_up(g->w * pixel_step(&g->xp, g->c), 64);
+}
+
+/* The pixels in the padding: of a depthwise kernel in @mem, else those that setup_fast() made. */
+static const uint8_t *find_zeros(const struct rvl_kernel *k, uint8_t *mem)
+{
+	if (!k->i8->dw)
+		return k->zeros;
+	memset(mem, k->q.xz, (size_t)zeros_bytes(&k->g));
+	return mem;
+}
+
 /* Scratch for the image, and for the results, in the order of the micro-kernels; 0: none. */
 static int64_t ordered_bytes(const struct rvl_conv_geom *g)
 {
@@ -355,6 +371,7 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 	uint8_t *results = r.ordered + ordered_bytes(g);
 
 	r.prepared = results + result_bytes(g);
+	r.zeros = find_zeros(k, r.prepared);
 	r.x_step = pixel_step(&g->xp, g->c);
 	r.y_step = pixel_step(&g->yp, g->m);
 	for (int64_t n = 0; n < g->n; n++) {
@@ -414,6 +431,7 @@ static void run_rows(const struct rvl_kernel *k, const struct rvl_rows *c)
 
 	if (!is_ordered(&g->xp, g->c))
 		r.pixels = order_rows(&r, c);
+	r.zeros = find_zeros(k, j.scratch);
 	find_rows(&r);
 	if (!k->i8->dw) {
 		rvl_i8_run_rows(&j);
@@ -425,7 +443,7 @@ static void run_rows(const struct rvl_kernel *k, const struct rvl_rows *c)
 
 static int64_t rows_scratch(const struct rvl_kernel *k, int64_t rows)
 {
-	return ordered_rows_bytes(k, rows) + (k->i8->dw ? 0 : rvl_i8_rows_scratch(k->i8));
+	return ordered_rows_bytes(k, rows) + (k->i8->dw ? zeros_bytes(&k->g) : rvl_i8_rows_scratch(k->i8));
 }
 
 const struct rvl_row_kernel rvl_rows_qconv = {
@@ -524,13 +542,12 @@ static int setup_depthwise(struct rvl_kernel *k)
 	return k->i8 ? 0 : -ENOMEM;
 }
 
-/* A depthwise kernel reads the pixels of a row under a tap, others one pixel at a time. */
-static int make_zeros(struct rvl_kernel *k, bool depthwise)
+/* The pixel under a tap in the padding. A depthwise kernel reads a row of them, from its workspace. */
+static int make_zeros(struct rvl_kernel *k)
 {
-	const struct rvl_conv_geom *g = &k->g;
-	int64_t bytes = (depthwise && g->w ? g->w : 1) * pixel_step(&g->xp, g->c);
+	int64_t bytes = pixel_step(&k->g.xp, k->g.c);
 
-	if (is_pointwise(g))
+	if (is_pointwise(&k->g))
 		return 0;
 	k->zeros = rvl_kernel_mem(k, bytes, 1);
 	if (!k->zeros)
@@ -547,16 +564,17 @@ static int setup_fast(struct rvl_kernel *k)
 
 	if (!g->m || !fits(g))
 		return 0;	/* the reference needs no copies */
-	rc = make_zeros(k, depthwise);
-	if (rc)
-		return rc;
 	k->scratch = (size_t)(ordered_bytes(g) + result_bytes(g));
 	k->run = run_fast;
 	k->rows = result_bytes(g) ? NULL : &rvl_rows_qconv;
 	rc = depthwise ? setup_depthwise(k) : setup_dense(k);
-	if (!rc)
-		rvl_q_drop_params(k, g->m);
-	return rc;
+	if (rc)
+		return rc;
+	rvl_q_drop_params(k, g->m);
+	if (!k->i8->dw)
+		return make_zeros(k);
+	k->scratch += (size_t)zeros_bytes(g);
+	return 0;
 }
 
 int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
