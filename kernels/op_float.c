@@ -25,7 +25,7 @@ static struct rvl_f32_conv conv_of(const struct rvl_kernel *k)
 	struct rvl_f32_conv v = {
 		.w.rank = 2, .images = g->n, .group = g->group, .m_group = g->m / g->group,
 		.c_group = g->c / g->group, .lo = k->d.attr.f_lo, .hi = k->d.attr.f_hi,
-		.packed = k->f32,
+		.packed = k->f32, .fixed = k->d.in[1].data,
 	};
 
 	for (int i = 0; i < 2; i++)

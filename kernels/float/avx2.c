@@ -17,6 +17,7 @@
 #define V_CLAMP(v, lo, hi) _mm256_min_ps(hi, _mm256_max_ps(lo, v))
 
 #include "float/tile.h"
+#include "float/transform.h"
 
 TILES(1)
 TILES(2)
@@ -34,6 +35,7 @@ static void gemm(const struct rvl_f32_gemm_call *c)
 
 const struct rvl_f32_kernels rvl_f32_avx2 = {
 	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .taps = taps,
+	.winograd_in = winograd_in, .winograd_out = winograd_out,
 	.gemv = gemv, .put = put, .math = &rvl_f32_math_avx2, .bytes = &rvl_f32_bytes_avx2,
 };
 #endif

@@ -19,6 +19,7 @@
 #define V_STORE_PART(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1), v)
 
 #include "float/tile.h"
+#include "float/transform.h"
 
 TILES(1)
 TILES(2)
@@ -40,6 +41,7 @@ static void gemm(const struct rvl_f32_gemm_call *c)
 
 const struct rvl_f32_kernels rvl_f32_avx512 = {
 	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .taps = taps,
+	.winograd_in = winograd_in, .winograd_out = winograd_out,
 	.gemv = gemv, .put = put, .math = &rvl_f32_math_avx512, .bytes = &rvl_f32_bytes_avx512,
 };
 #endif

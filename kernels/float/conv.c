@@ -9,6 +9,7 @@
 #include "float/gather.h"
 #include "float/plane.h"
 #include "float/rows.h"
+#include "float/winograd.h"
 #include "internal.h"
 #include "isa.h"
 
@@ -298,6 +299,8 @@ int64_t rvl_f32_conv_packed(const struct rvl_f32_conv *v)
 {
 	if (is_empty(v) || is_depthwise(v))
 		return 0;
+	if (rvl_f32_is_winograd(v))
+		return rvl_f32_winograd_packed(v);
 	return v->group * rvl_f32_packed(v->m_group, v->c_group * v->taps, rvl_f32_kernels()->mr);
 }
 
@@ -305,6 +308,10 @@ void rvl_f32_pack_conv(const struct rvl_f32_conv *v, float *dst)
 {
 	struct rvl_f32_job j = job_of(v);
 
+	if (rvl_f32_is_winograd(v)) {
+		rvl_f32_pack_winograd(v, dst);
+		return;
+	}
 	for (int64_t g = 0; g < v->group; g++)
 		rvl_f32_pack(&j.a, g * j.a.elements, j.m, j.k, j.f->mr, dst + g * j.a.matrix);
 }
@@ -327,6 +334,8 @@ int64_t rvl_f32_conv_scratch(const struct rvl_f32_conv *v)
 	struct rvl_f32_job j = job_of(v);
 	int64_t dense = rvl_f32_scratch(&j), strips;
 
+	if (!is_empty(v) && rvl_f32_is_winograd(v))
+		return rvl_f32_winograd_scratch(v);
 	if (is_empty(v) || !may_be_depthwise(v))
 		return dense;
 	strips = MAX_ITEMS * most_floats(v) * (int64_t)sizeof(float);
@@ -349,6 +358,10 @@ void rvl_f32_conv_run(const struct rvl_f32_conv *v, void *scratch, const struct 
 	if (is_depthwise(v)) {
 		d.s = strip_of(v);
 		rvl_parallel(pool, (uint32_t)d.s.items, depthwise_item, &d);
+		return;
+	}
+	if (rvl_f32_is_winograd(v)) {
+		rvl_f32_winograd_run(v, scratch, pool);
 		return;
 	}
 	j = job_of(v);

@@ -17,6 +17,7 @@ struct rvl_f32_conv {
 	const float *added;		/* of the shape of the result, or NULL */
 	float lo, hi;
 	float *y;
+	bool fixed;			/* every run has these weights and this shape */
 	bool exact;			/* integers, whose results are @sums: as in a product */
 	int32_t *sums;
 };

@@ -105,6 +105,14 @@ struct rvl_f32_kernels {
 	void (*gemv)(const struct rvl_f32_gemv_call *c);
 	/* y[j * nr + i] = x[off[j] + i] for j < k and i < n; vl <= n <= nr. NULL: none. */
 	void (*put)(const float *x, const int64_t *off, int64_t k, int64_t n, float *y);
+	/* The patches of nr tiles, element by element in 36 rows, to their transforms. */
+	void (*winograd_in)(const float *d, int64_t d_row, float *v, int64_t v_row);
+	/*
+	 * 36 rows of @n products of transforms, one for each tile, to 16 rows of clamped sums with
+	 * @bias. finite[i] is 0 where all sums of tile i are finite, else NaN. @n: a multiple of vl.
+	 */
+	void (*winograd_out)(const float *m, int64_t n, float bias, float lo, float hi, float *y,
+			     float *finite);
 	const struct rvl_f32_math *math;
 	const struct rvl_f32_bytes *bytes;
 };

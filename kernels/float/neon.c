@@ -17,6 +17,7 @@
 #define V_CLAMP(v, lo, hi) vminq_f32(vmaxq_f32(v, lo), hi)
 
 #include "float/tile.h"
+#include "float/transform.h"
 
 TILES(1)
 TILES(2)
@@ -35,6 +36,7 @@ static void gemm(const struct rvl_f32_gemm_call *c)
 
 const struct rvl_f32_kernels rvl_f32_neon = {
 	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .taps = taps,
+	.winograd_in = winograd_in, .winograd_out = winograd_out,
 	.gemv = gemv, .put = put, .math = &rvl_f32_math_base, .bytes = &rvl_f32_bytes_base,
 };
 #endif

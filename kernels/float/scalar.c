@@ -14,6 +14,7 @@
 #define V_CLAMP(v, lo, hi) ((v) < (lo) ? (lo) : (v) > (hi) ? (hi) : (v))
 
 #include "float/tile.h"
+#include "float/transform.h"
 
 TILES(1)
 TILES(2)
@@ -28,5 +29,6 @@ static void gemm(const struct rvl_f32_gemm_call *c)
 
 const struct rvl_f32_kernels rvl_f32_scalar = {
 	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .taps = taps,
+	.winograd_in = winograd_in, .winograd_out = winograd_out,
 	.gemv = gemv, .math = &rvl_f32_math_base, .bytes = &rvl_f32_bytes_base,
 };

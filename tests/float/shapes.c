@@ -138,6 +138,26 @@ static void random_conv(struct product *p)
 	set_conv(p, images, cg, mg, h, w, oh, ow);
 }
 
+/* A convolution that may be computed by tiles. */
+static void random_tiles(struct product *p)
+{
+	struct rvl_attr *a = &p->d.attr;
+	bool deep = !test_rnd(12);
+	int64_t in[2], out[2];
+
+	a->group = 1 + (int32_t)test_rnd(2);
+	for (int i = 0; i < 2; i++) {
+		a->kernel[i] = 3;
+		a->stride[i] = a->dilation[i] = 1;
+		a->pad[i] = (int32_t)test_rnd(2);
+		a->pad[i + 2] = (int32_t)test_rnd(2);
+		in[i] = 7 + test_rnd(i && !test_rnd(8) ? 80 : 10);
+		out[i] = in[i] + a->pad[i] + a->pad[i + 2] - 2;
+	}
+	set_conv(p, 1, deep ? 250 + test_rnd(50) : 4 + test_rnd(20), 4 + test_rnd(deep ? 8 : 40), in[0],
+		 in[1], out[0], out[1]);
+}
+
 /* Sizes about those at which the product is divided, and small ones. */
 static int64_t size(void)
 {
@@ -204,6 +224,8 @@ static void random_product(struct product *p)
 	rvl_attr_init(&p->d.attr);
 	if (!test_rnd(40))
 		random_strips(p);
+	else if (!test_rnd(24))
+		random_tiles(p);
 	else if (test_rnd(2))
 		random_conv(p);
 	else if (test_rnd(2))

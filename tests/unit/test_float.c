@@ -50,6 +50,75 @@ START_TEST(taps_without_channels_cost_nothing)
 }
 END_TEST
 
+/* ---- convolutions by tiles ---- */
+
+#define TILED_CHANNELS 8
+#define TILED_SIDE 24
+
+/* A 3x3 convolution with padding whose weights are all @w. */
+static void run_tiled(const float *x, float w, float *y)
+{
+	static float weights[TILED_CHANNELS * TILED_CHANNELS * 9];
+	struct rvl_kernel_desc d = { .op = RVL_OP_CONV, .n_in = 2, .n_out = 1 };
+	char why[RVL_WHY_MAX];
+	struct rvl_kernel *k;
+	void *scratch;
+
+	for (size_t i = 0; i < sizeof(weights) / sizeof(*weights); i++)
+		weights[i] = w;
+	rvl_attr_init(&d.attr);
+	for (int i = 0; i < 2; i++) {
+		d.attr.kernel[i] = 3;
+		d.attr.pad[i] = d.attr.pad[i + 2] = 1;
+		d.in[i].type = RVL_TYPE_F32;
+	}
+	d.in[0].shape = (struct rvl_shape) { 4, { 1, TILED_CHANNELS, TILED_SIDE, TILED_SIDE } };
+	d.in[1].shape = (struct rvl_shape) { 4, { TILED_CHANNELS, TILED_CHANNELS, 3, 3 } };
+	d.in[1].data = weights;
+	d.out[0] = d.in[0];
+	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, why), 0);
+	/* It has the 36 products of a patch, not the 9 taps. */
+	ck_assert_uint_ge(rvl_kernel_bytes(k), TILED_CHANNELS * TILED_CHANNELS * 36 * sizeof(float));
+	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) + 127) / 64 * 64);
+	ck_assert_ptr_nonnull(scratch);
+	rvl_kernel_run(k, (const void *[]) { x, weights }, (void *[]) { y }, scratch, NULL);
+	free(scratch);
+	rvl_kernel_free(k);
+}
+
+/* An infinity changes the results under whose window it lies, and not their tiles. */
+START_TEST(infinities_stay_in_their_windows)
+{
+	enum { PLANE = TILED_SIDE * TILED_SIDE, AT = 9 };
+	static float x[TILED_CHANNELS * PLANE], y[TILED_CHANNELS * PLANE];
+
+	for (int i = 0; i < TILED_CHANNELS * PLANE; i++)
+		x[i] = 1;
+	x[AT * TILED_SIDE + AT] = INFINITY;
+	run_tiled(x, 0.5f, y);
+	for (int i = AT - 4; i <= AT + 4; i++)
+		for (int k = AT - 4; k <= AT + 4; k++)
+			if (abs(i - AT) < 2 && abs(k - AT) < 2)
+				ck_assert_float_eq(y[i * TILED_SIDE + k], INFINITY);
+			else
+				ck_assert_float_eq_tol(y[i * TILED_SIDE + k], 36, 1e-4f);
+}
+END_TEST
+
+/* The transform of a patch of the largest numbers is infinite. */
+START_TEST(large_numbers_do_not_overflow_between_transforms)
+{
+	enum { PLANE = TILED_SIDE * TILED_SIDE, MIDDLE = TILED_SIDE / 2 * (TILED_SIDE + 1) };
+	static float x[TILED_CHANNELS * PLANE], y[TILED_CHANNELS * PLANE];
+
+	for (int i = 0; i < TILED_CHANNELS * PLANE; i++)
+		x[i] = 3e38f;
+	run_tiled(x, 1e-3f, y);
+	ck_assert_float_eq_tol(y[MIDDLE], 72 * 3e35f, 1e32f);
+	ck_assert_float_eq_tol(y[0], 32 * 3e35f, 1e32f);
+}
+END_TEST
+
 /* ---- division ---- */
 
 #define MOST_ITEMS 64
@@ -287,6 +356,8 @@ int main(void)
 	tcase_add_loop_test(shapes, threads_share_layers_evenly, 0,
 			    (int)(sizeof(layers) / sizeof(layers[0])));
 	tcase_add_test(shapes, taps_without_channels_cost_nothing);
+	tcase_add_test(shapes, infinities_stay_in_their_windows);
+	tcase_add_test(shapes, large_numbers_do_not_overflow_between_transforms);
 	tcase_add_test(shapes, sums_of_bytes_are_exact_in_every_set);
 	tcase_add_loop_test(shapes, functions_are_exact_in_every_set, 0,
 			    sizeof(functions) / sizeof(functions[0]));
