@@ -23,47 +23,59 @@
 #define CHANNELS(first, past, to) "const f" to " s64 1 " first "; const p" to " s64 1 " past "; const x" to " s64 1 1;" \
 	"Slice b f" to " p" to " x" to " -> " to "; "
 
+/* Value b and its signs, which the layer that makes it makes beside it. */
+#define SIGNED BYTES("i", "1,20,9,11") WEIGHTS("a", "48,20,3,3") SIZES \
+	"const wb f32 24,48,3,3 0.5 -0.5 0.5 0.5 -0.5; const zero f32 - 0; const one f32 - 1; const minus f32 - -1;" \
+	"Conv x wfa -> a pads=[1,1,1,1]; QuantizeLinear a ys yz -> aq; DequantizeLinear aq ys yz -> b;" \
+	"GreaterOrEqual b zero -> q; Where q one minus -> t; Conv t wb -> y strides=[2,2];" \
+	"QuantizeLinear y ys yz -> out; out out; Softmax b -> s; out s;"
+
+#define DENSE "zu3eg-64"
+#define BINARY "zcu102-binary"
+
 static const struct model {
 	const char *what, *text;
 	int copies;
 	const char *layout; /* of the shared value */
+	const char *board;
 } models[] = {
-	{ "a channel", SHARED CHANNELS("0", "1", "c") "Softmax c -> s; out s;", 1, "blocked" },
-	{ "channels that begin a block", SHARED CHANNELS("16", "20", "c") "Softmax c -> s; out s;", 1, "blocked" },
-	{ "channels inside a block", SHARED CHANNELS("8", "9", "c") "Softmax c -> s; out s;", 1, "blocked" },
-	{ "all of it", SHARED "Softmax b -> s; out s;", 1, "blocked" },
+	{ "a channel", SHARED CHANNELS("0", "1", "c") "Softmax c -> s; out s;", 1, "blocked", DENSE },
+	{ "channels that begin a block", SHARED CHANNELS("16", "20", "c") "Softmax c -> s; out s;", 1, "blocked", DENSE },
+	{ "channels inside a block", SHARED CHANNELS("8", "9", "c") "Softmax c -> s; out s;", 1, "blocked", DENSE },
+	{ "all of it", SHARED "Softmax b -> s; out s;", 1, "blocked", DENSE },
 	{ "all of it in another shape",
-	  SHARED "const to s64 2 48 99; Reshape b to -> r; Softmax r -> s; out s;", 1, "blocked" },
+	  SHARED "const to s64 2 48 99; Reshape b to -> r; Softmax r -> s; out s;", 1, "blocked", DENSE },
 	{ "all of it twice, and two parts",
 	  SHARED "Softmax b -> s; out s; const to s64 2 99 48; Reshape b to -> r; Softmax r -> t; out t;"
 	  CHANNELS("32", "48", "c") "Softmax c -> u; out u;" CHANNELS("0", "2", "d") "Softmax d -> v; out v;", 3,
-	  "blocked" },
+	  "blocked", DENSE },
 	{ "channels that another layer reads, too",
 	  SHARED CHANNELS("0", "32", "c") "Softmax c -> s; out s;" WEIGHTS("c", "8,32,3,3")
-	  "Conv c wfc -> z; QuantizeLinear z ys yz -> third; out third;", 0, "plain" },
+	  "Conv c wfc -> z; QuantizeLinear z ys yz -> third; out third;", 0, "plain", DENSE },
 	{ "rows of whole bursts",
 	  BYTES("i", "1,16,2,256") WEIGHTS("a", "16,16,1,1") WEIGHTS("b", "8,16,1,1") SIZES
 	  "Conv x wfa -> a; QuantizeLinear a ys yz -> aq; DequantizeLinear aq ys yz -> b;"
-	  "Conv b wfb -> y; QuantizeLinear y ys yz -> out; out out; Softmax b -> s; out s;", 0, "plain" },
+	  "Conv b wfb -> y; QuantizeLinear y ys yz -> out; out out; Softmax b -> s; out s;", 0, "plain", DENSE },
+	{ "all of it, of which a layer that computes on bits takes the signs", SIGNED, 0, "plain", BINARY },
 };
 
 #define MODELS ((int)(sizeof(models) / sizeof(models[0])))
 #define OUTPUTS 5
 #define MOST_BYTES 32768
 
-static struct rivulet_board board(void)
+static struct rivulet_board board(const struct model *m)
 {
 	struct rivulet_board b;
 	char why[256];
 
-	ck_assert_msg(!rivulet_board_load(&b, "zu3eg-64", why, sizeof(why)), "%s", why);
+	ck_assert_msg(!rivulet_board_load(&b, m->board, why, sizeof(why)), "%s", why);
 	return b;
 }
 
 static void compile(const struct model *m, bool cpu, struct rivulet_blob *program, struct rivulet_explain *e)
 {
 	const struct rivulet_compile_options opt = { .cpu_only = cpu };
-	struct rivulet_board b = board();
+	struct rivulet_board b = board(m);
 	struct rvl_err err = { "" };
 	struct pb onnx = ot_model(m->text, 13);
 
@@ -74,7 +86,7 @@ static void compile(const struct model *m, bool cpu, struct rivulet_blob *progra
 static void run_on(const struct model *m, bool cpu, uint8_t out[OUTPUTS][MOST_BYTES])
 {
 	struct rivulet_blob program = { 0 };
-	struct rivulet_board b = board();
+	struct rivulet_board b = board(m);
 	struct rivulet_explain e;
 	uint8_t x[8192];
 	uint64_t seed = 1;
@@ -116,16 +128,18 @@ START_TEST(the_cpu_reads_copies)
 	struct rivulet_blob program = { 0 };
 	const char *layout = NULL;
 	struct rivulet_explain e;
-	int copies = 0;
+	int copies = 0, bits = 0;
 
 	compile(m, false, &program, &e);
 	for (uint32_t i = 0; i < e.n_rows; i++) {
 		bool npu = !strcmp(e.rows[i].where, "npu");
 
 		copies += npu && !strcmp(e.rows[i].op, "Identity");
+		bits += npu && !strcmp(e.rows[i].op, "BinaryConv");
 		if (npu && !layout)
 			layout = e.rows[i].layout;
 	}
+	ck_assert_msg((bits > 0) == !strcmp(m->board, BINARY), "%s: %d layers on bits", m->what, bits);
 	ck_assert_msg(copies == m->copies, "%s: %d copies", m->what, copies);
 	ck_assert_msg(!strcmp(layout, m->layout), "%s: %s", m->what, layout);
 	rivulet_explain_free(&e);
