@@ -185,6 +185,28 @@ static struct rvl_tensor *below(struct unfold *u, const struct rvl_tensor *thres
 }
 
 /*
+ * Floats of @x below the bound of their channel, which is 0 where the threshold is -infinity, and
+ * -infinity elsewhere: what is not greater than the float before the threshold, but reaches it. NULL: none.
+ */
+static struct rvl_tensor *least(struct unfold *u, struct rvl_tensor *x, const struct rvl_tensor *threshold)
+{
+	int64_t n = rvl_shape_count(&threshold->shape);
+	const float *t = threshold->data;
+	float *v = memory(u, n, sizeof(*v));
+	struct rvl_tensor *bound;
+	bool any = false;
+
+	for (int64_t i = 0; v && i < n; i++) {
+		v[i] = t[i] == -INFINITY ? 0 : -INFINITY;
+		any |= v[i] == 0;
+	}
+	if (!any)
+		return NULL;
+	bound = by_channel(u, RVL_TYPE_F32, n, v);
+	return u->rc ? NULL : apply(u, "Less", NULL, RVL_TYPE_BOOL, &x->shape, (struct operands){ { x, bound } });
+}
+
+/*
  * Where @x reaches the threshold of its channel, or where it does not: *reaches. Opsets below 12 compare
  * floats by what is above the float before the threshold, which a NaN is not either.
  */
@@ -192,12 +214,13 @@ static struct rvl_tensor *compared(struct unfold *u, struct rvl_tensor *x, const
 				   bool *reaches)
 {
 	bool has = u->g->opset >= COMPARE_OPSET, floats = threshold->type == RVL_TYPE_F32;
-	struct rvl_tensor *t = has ? by_channel(u, threshold->type, rvl_shape_count(&threshold->shape),
+	struct rvl_tensor *more = has || !floats ? NULL : least(u, x, threshold), *c, *t = has ? by_channel(u, threshold->type, rvl_shape_count(&threshold->shape),
 						threshold->data) : below(u, threshold);
 
 	*reaches = has || floats;
-	return u->rc ? NULL : apply(u, has ? "GreaterOrEqual" : floats ? "Greater" : "Less", NULL, RVL_TYPE_BOOL,
-				    &x->shape, (struct operands){ { x, t } });
+	c = u->rc ? NULL : apply(u, has ? "GreaterOrEqual" : floats ? "Greater" : "Less", NULL, RVL_TYPE_BOOL,
+				 &x->shape, (struct operands){ { x, t } });
+	return u->rc || !more ? c : apply(u, "Or", NULL, RVL_TYPE_BOOL, &x->shape, (struct operands){ { c, more } });
 }
 
 /* 1 where @x reaches the threshold of its channel, else -1. */

@@ -423,8 +423,11 @@ static struct rvl_graph *exported(const char *form, struct rvl_bytes *out)
 	return again;
 }
 
-/* A NaN reaches no threshold, also where the export compares in another way: opsets below 12. */
-START_TEST(exports_keep_nan)
+/*
+ * A NaN reaches no threshold, and -infinity reaches a threshold of -infinity, also where the export compares
+ * in another way: opsets below 12.
+ */
+START_TEST(exports_compare_all_floats)
 {
 	float x[C * SIDE * SIDE], *y[2];
 	struct rvl_bytes out = { 0 };
@@ -433,14 +436,15 @@ START_TEST(exports_keep_nan)
 
 	make_input(x, C * SIDE * SIDE, true);
 	for (size_t i = 0; i < C * SIDE * SIDE; i += 3)
-		x[i] = i % 2 ? NAN : 0;
-	load(SIGNED "Conv s w -> y");
+		x[i] = (const float[]){ NAN, 0, -INFINITY, INFINITY }[i % 4];
+	load("const l f32 1,8,1,1 0 -inf 0.5 inf -inf -0 1 -1; GreaterOrEqual x l -> q; "
+	     "Where q one minus -> s; Conv s w -> y");
 	ck_assert(!rvl_optimise(g, &err));
 	ck_assert_uint_eq(count(RVL_OP_B_CONV), 1);
 	y[0] = run(x, &n);
 	whole = g;
 	whole->opset = _i;
-	g = exported("of NaN", &out);
+	g = exported("of NaN and infinity", &out);
 	ck_assert(!rvl_optimise(g, &err));
 	ck_assert_uint_eq(count(RVL_OP_B_CONV), 0);
 	y[1] = run(x, &n);
@@ -616,7 +620,7 @@ int main(void)
 	tcase_add_test(t, a_mean_is_no_binary_layer);
 	tcase_add_test(t, images_are_quantised);
 	tcase_add_loop_test(t, width_follows_the_outputs, 0, 2);
-	tcase_add_loop_test(t, exports_keep_nan, 10, 14);
+	tcase_add_loop_test(t, exports_compare_all_floats, 10, 14);
 	tcase_add_test(t, a_sign_in_front_of_quantisation_is_exact);
 	tcase_add_test(t, nan_is_minus_one);
 	tcase_add_test(t, joined_layers_are_quantised);
