@@ -6,6 +6,7 @@
  */
 #include "pass/binary.h"
 #include "pass/pass.h"
+#include "pass/passes.h"
 
 #include <errno.h>
 #include <string.h>
@@ -188,7 +189,30 @@ static bool fold_leaky(struct layer *l, const struct rvl_node *n)
 	return true;
 }
 
-/* 1: the other operand is the shortcut. */
+/*
+ * The factor of each channel by which @t is the product of another value, which alone @t is made for, as the
+ * shortcut's; that value, or @t.
+ */
+static struct rvl_tensor *scaled_by(struct layer *l, struct rvl_tensor *t)
+{
+	const struct rvl_node *mul = t->producer;
+	int at = mul && mul->op == RVL_OP_MUL && rvl_only_user(t) ? rvl_constant_operand(mul) : -1;
+	int64_t step;
+	const float *c;
+
+	load(l->shortcut, NULL, l->m, 1);
+	if (at < 0)
+		return t;
+	c = rvl_channel_constant(mul->in[at], &t->shape, &step);
+	for (int64_t m = 0; m < l->m; m++)
+		if (!is_parameter((double)c[m * step]))
+			return t;
+	for (int64_t m = 0; m < l->m; m++)
+		l->shortcut[m] = (double)c[m * step];
+	return mul->in[1 - at];
+}
+
+/* 1: the other operand, or what it is a multiple of, is the shortcut. */
 static int fold_shortcut(struct layer *l, const struct rvl_node *n)
 {
 	struct rvl_tensor *y = l->n->out[0], *other = n->in[0] == y ? n->in[1] : n->in[0];
@@ -198,7 +222,7 @@ static int fold_shortcut(struct layer *l, const struct rvl_node *n)
 	    !other->shaped || other->bounded || !rvl_shape_equal(&other->shape, &y->shape) ||
 	    !rvl_shape_equal(&n->out[0]->shape, &y->shape))
 		return 0;
-	rc = rvl_node_set_in(l->g, l->n, RVL_B_SHORTCUT, other, l->err);
+	rc = rvl_node_set_in(l->g, l->n, RVL_B_SHORTCUT, scaled_by(l, other), l->err);
 	return rc ? rc : 1;
 }
 
@@ -268,13 +292,10 @@ static int fold_layer(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *e
 
 	while (!rc && (next = next_of(&l))) {
 		struct rvl_tensor *y = next->out[0];
-		bool first = !shortcut_of(&l);
 
 		rc = fold_one(&l, next);
 		if (rc <= 0)
 			break;
-		if (first && shortcut_of(&l))
-			load(l.shortcut, NULL, l.m, 1);
 		rvl_note_fused(g, n, next);
 		rvl_node_remove(g, next);
 		rvl_node_set_out(n, 0, y);
@@ -297,5 +318,7 @@ int rvl_binary_fold(struct rvl_graph *g, struct rvl_err *err)
 		rc = fold_layer(g, n, err);
 		any = true;
 	}
-	return rc || !any ? rc : rvl_graph_sort(g, err);
+	if (!rc && any)
+		rc = rvl_graph_sort(g, err);
+	return rc || !any ? rc : rvl_pass_clean(g, err);
 }

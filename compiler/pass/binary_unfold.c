@@ -44,6 +44,25 @@ static struct rvl_tensor *scalar(struct unfold *u, enum rvl_type type, const voi
 	return constant(u, type, &none, data);
 }
 
+/* That of a quantised tensor, of its type: uint8, int8 or int16. */
+static struct rvl_tensor *zero_point(struct unfold *u, const struct rvl_tensor *t)
+{
+	const int32_t zp = t->quant.zp[0];
+	union {
+		int8_t s8;
+		uint8_t u8;
+		int16_t s16;
+	} zero = { 0 };
+
+	if (t->type == RVL_TYPE_S16)
+		zero.s16 = (int16_t)zp;
+	else if (t->type == RVL_TYPE_U8)
+		zero.u8 = (uint8_t)zp;
+	else
+		zero.s8 = (int8_t)zp;
+	return scalar(u, t->type, &zero);
+}
+
 static void *memory(struct unfold *u, int64_t n, size_t size)
 {
 	void *p = u->rc ? NULL : rvl_arena_array(u->g->arena, (size_t)n, size);
@@ -165,7 +184,37 @@ static struct rvl_tensor *image(struct unfold *u, struct rvl_tensor *x)
 	return reshape(u, x, &shape);
 }
 
+/* The integers of a quantised image minus their zero point, which float32 holds. Others stay. */
+static struct rvl_tensor *steps(struct unfold *u, struct rvl_tensor *x)
+{
+	const float one = 1;
+	struct rvl_tensor *y;
+
+	if (u->rc || x->type == RVL_TYPE_F32 || x->type == RVL_TYPE_S32)
+		return x;
+	y = result(u, RVL_TYPE_F32, &x->shape);
+	if (!u->rc)
+		u->rc = rvl_dequantise(u->g, x, scalar(u, RVL_TYPE_F32, &one), zero_point(u, x), y, u->err);
+	return y;
+}
+
 /* ---- signs ---- */
+
+/* Thresholds of integers as those of steps(), which are below 2^24: what none or all of them reach stays so. */
+static struct rvl_tensor *thresholds_of_steps(struct unfold *u, const struct rvl_tensor *x,
+					      struct rvl_tensor *threshold)
+{
+	int64_t n = rvl_shape_count(&threshold->shape), zp = x->type == RVL_TYPE_F32 ? 0 : x->quant.zp[0];
+	const int32_t *t = threshold->data;
+	float *v;
+
+	if (threshold->type == RVL_TYPE_F32 || x->type == RVL_TYPE_S32)
+		return threshold;
+	v = memory(u, n, sizeof(*v));
+	for (int64_t i = 0; v && i < n; i++)
+		v[i] = (float)(t[i] - zp);
+	return constant(u, RVL_TYPE_F32, &threshold->shape, v);
+}
 
 /* The floats below those of @threshold, or @threshold's own integers. */
 static struct rvl_tensor *below(struct unfold *u, const struct rvl_tensor *threshold)
@@ -223,18 +272,19 @@ static struct rvl_tensor *compared(struct unfold *u, struct rvl_tensor *x, const
 	return u->rc || !more ? c : apply(u, "Or", NULL, RVL_TYPE_BOOL, &x->shape, (struct operands){ { c, more } });
 }
 
-/* 1 where @x reaches the threshold of its channel, else -1. */
-static struct rvl_tensor *signs(struct unfold *u, struct rvl_tensor *x,
-				const struct rvl_tensor *threshold)
+/*
+ * 1 where @x reaches the threshold of its channel, else -1. Integers are compared as floats, as a reader of
+ * the model finds signs.
+ */
+static struct rvl_tensor *signs(struct unfold *u, struct rvl_tensor *x, struct rvl_tensor *threshold)
 {
 	const float one = 1, minus_one = -1;
 	struct rvl_tensor *plus = scalar(u, RVL_TYPE_F32, &one),
 			  *minus = scalar(u, RVL_TYPE_F32, &minus_one), *c;
 	bool reaches;
 
-	x = image(u, x);
-	if (!u->rc && x->type != threshold->type)
-		x = cast(u, x, threshold->type);
+	threshold = thresholds_of_steps(u, x, threshold);
+	x = image(u, steps(u, x));
 	if (u->rc)
 		return NULL;
 	c = compared(u, x, threshold, &reaches);
@@ -249,8 +299,7 @@ static void set_numbers(struct unfold *u, const struct rvl_tensor *bits, struct 
 
 static void unfold_sign(struct unfold *u, struct rvl_node *n)
 {
-	struct rvl_tensor *x = n->in[0], *bits = n->out[0];
-	const struct rvl_tensor *threshold = n->in[1];
+	struct rvl_tensor *x = n->in[0], *bits = n->out[0], *threshold = n->in[1];
 
 	rvl_node_remove(u->g, n);
 	set_numbers(u, bits, signs(u, x, threshold));
@@ -368,17 +417,11 @@ static float unit_of(const struct rvl_tensor *t)
 static struct rvl_tensor *add_shortcut(struct unfold *u, const struct rvl_node *n,
 				       struct rvl_tensor *v, float unit)
 {
-	struct rvl_tensor *r = n->n_in > RVL_B_SHORTCUT ? n->in[RVL_B_SHORTCUT] : NULL, *x;
-	double zero;
+	struct rvl_tensor *r = n->n_in > RVL_B_SHORTCUT ? n->in[RVL_B_SHORTCUT] : NULL;
 
 	if (!r || u->rc)
 		return v;
-	x = image(u, r);
-	if (r->type != RVL_TYPE_F32) {
-		zero = -(double)r->quant.zp[0];
-		x = both(u, "Add", cast(u, x, RVL_TYPE_F64), scalar(u, RVL_TYPE_F64, &zero));
-	}
-	return fused(u, x,
+	return fused(u, image(u, steps(u, r)),
 		     factors(u, n->in[RVL_B_W]->shape.dim[0],
 			     rvl_binary_input(n, RVL_B_SHORTCUT_SCALE), unit_of(r) / unit),
 		     cast(u, v, RVL_TYPE_F64));
@@ -423,25 +466,13 @@ static struct rvl_tensor *stored(struct unfold *u, const struct rvl_node *n, str
 {
 	const struct rvl_tensor *y = n->out[0];
 	const float one = 1;
-	const int32_t zp = y->quant.zp[0];
-	union {
-		int8_t s8;
-		uint8_t u8;
-		int16_t s16;
-	} zero = { 0 };
 	struct rvl_tensor *q;
 
-	if (y->type == RVL_TYPE_S16)
-		zero.s16 = (int16_t)zp;
-	else if (y->type == RVL_TYPE_U8)
-		zero.u8 = (uint8_t)zp;
-	else
-		zero.s8 = (int8_t)zp;
 	v = cut(u, n, v);
 	q = u->rc ? NULL : result(u, y->type, &v->shape);
 	if (!u->rc)
-		u->rc = rvl_quantise(u->g, v, scalar(u, RVL_TYPE_F32, &one),
-				     scalar(u, y->type, &zero), q, u->err);
+		u->rc = rvl_quantise(u->g, v, scalar(u, RVL_TYPE_F32, &one), zero_point(u, y), q,
+				     u->err);
 	return q;
 }
 

@@ -22,6 +22,8 @@ static bool is_copy(const struct rvl_node *n)
 		return x->type == y->type && rvl_shape_equal(&x->shape, &y->shape);
 	if (rvl_is_general(n, "Dropout"))
 		return !is_read(n, 1);	/* it trains nowhere: its descriptor refuses that */
+	if (rvl_is_general(n, "Cast")) /* to float16 or float64, say, which are float32 here */
+		return x->type == y->type;
 	if (n->op != RVL_OP_TRANSPOSE)
 		return false;
 	for (int i = 0; i < n->attr.perm_rank; i++)

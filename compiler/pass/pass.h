@@ -65,6 +65,10 @@ int rvl_dequantise_as(struct rvl_graph *g, const struct rvl_node *like, struct r
 int rvl_quantise(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *scale, struct rvl_tensor *zp,
 		 struct rvl_tensor *bytes, struct rvl_err *err);
 
+/** Adds the DequantizeLinear of @x into @floats; @zp may be NULL. */
+int rvl_dequantise(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *scale, struct rvl_tensor *zp,
+		   struct rvl_tensor *floats, struct rvl_err *err);
+
 /* An attribute of a node of the table of descriptors. */
 struct rvl_named_value {
 	const char *name;

@@ -145,11 +145,12 @@ int rvl_dequantise_as(struct rvl_graph *g, const struct rvl_node *like, struct r
 	return rc;
 }
 
-int rvl_quantise(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *scale, struct rvl_tensor *zp,
-		 struct rvl_tensor *bytes, struct rvl_err *err)
+/* The node @op that makes @y of @x. */
+static int convert(struct rvl_graph *g, enum rvl_op op, struct rvl_tensor *x, struct rvl_tensor *scale,
+		   struct rvl_tensor *zp, struct rvl_tensor *y, struct rvl_err *err)
 {
 	struct rvl_node *q;
-	int rc = rvl_node_new(g, RVL_OP_QUANTIZE, NULL, &q, err);
+	int rc = rvl_node_new(g, op, NULL, &q, err);
 
 	if (!rc)
 		rc = rvl_node_set_in(g, q, 0, x, err);
@@ -159,9 +160,21 @@ int rvl_quantise(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *s
 		rc = rvl_node_set_in(g, q, 2, zp, err);
 	if (rc)
 		return rc;
-	q->op_type = "QuantizeLinear";
-	rvl_node_set_out(q, 0, bytes);
+	q->op_type = rvl_op_name(op);
+	rvl_node_set_out(q, 0, y);
 	return 0;
+}
+
+int rvl_quantise(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *scale, struct rvl_tensor *zp,
+		 struct rvl_tensor *bytes, struct rvl_err *err)
+{
+	return convert(g, RVL_OP_QUANTIZE, x, scale, zp, bytes, err);
+}
+
+int rvl_dequantise(struct rvl_graph *g, struct rvl_tensor *x, struct rvl_tensor *scale, struct rvl_tensor *zp,
+		   struct rvl_tensor *floats, struct rvl_err *err)
+{
+	return convert(g, RVL_OP_DEQUANTIZE, x, scale, zp, floats, err);
 }
 
 int rvl_node_of_role(struct rvl_graph *g, const struct rvl_op_def *def, const struct rvl_named_value *set,
