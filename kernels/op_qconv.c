@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "int8/product.h"
+#include "int8/winograd.h"
 #include "internal.h"
 #include "isa.h"
 #include "qproduct.h"
@@ -250,6 +251,41 @@ static void fill_conv(const struct rvl_i8_job *j, int64_t group, int64_t row, in
 	}
 }
 
+/* Workspace to compute the results four at a time; 0: they are not. */
+static int64_t winograd_bytes(const struct rvl_kernel *k)
+{
+	const struct rvl_conv_geom *g = &k->g;
+
+	if (g->k[0] != 3 || g->k[1] != 3 || g->s[0] != 1 || g->s[1] != 1 || g->d[0] != 1 || g->d[1] != 1)
+		return 0;
+	return rvl_i8_wino_scratch(k->i8, g->oh, g->ow);
+}
+
+static void point_at_tile(const void *ctx, int64_t oy, int64_t ox, const uint8_t *p[RVL_I8_WINO])
+{
+	const struct conv_run *r = ctx;
+	const struct rvl_conv_geom *g = &r->k->g;
+	int64_t y0 = oy - g->pad[0], x0 = ox - g->pad[1];
+
+	for (int i = 0; i < RVL_I8_WINO; i++) {
+		int64_t iy = y0 + i / RVL_I8_WINO_SIDE, ix = x0 + i % RVL_I8_WINO_SIDE;
+		bool in = iy >= 0 && iy < g->h && ix >= 0 && ix < g->w;
+
+		p[i] = in ? r->pixels + (iy * g->w + ix) * r->x_step : r->zeros;
+	}
+}
+
+static void run_winograd(const struct conv_run *r, const struct rvl_pool *pool)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	const struct rvl_i8_wino_job j = {
+		.m = r->k->i8, .oh = g->oh, .ow = g->ow, .pixels = point_at_tile, .ctx = r, .y = r->results,
+		.y_stride = r->y_step, .scratch = r->prepared,
+	};
+
+	rvl_i8_wino_run(&j, pool);
+}
+
 static void run_dense(const struct conv_run *r, const struct rvl_pool *pool)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
@@ -384,6 +420,8 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 		find_rows(&r);
 		if (k->i8->dw)
 			rvl_parallel(pool, (uint32_t)g->oh, depthwise_row, &r);
+		else if (k->i8->tiled)
+			run_winograd(&r, pool);
 		else
 			run_dense(&r, pool);
 		if (result_bytes(g))
@@ -507,7 +545,8 @@ static int setup_dense(struct rvl_kernel *k)
 	k->i8 = rvl_i8_pack(k, &s, &k->q);
 	if (!k->i8)
 		return -ENOMEM;
-	k->scratch += (size_t)rvl_i8_scratch(k->i8, s.rows);
+	k->i8->tiled = winograd_bytes(k) > 0;
+	k->scratch += (size_t)(k->i8->tiled ? winograd_bytes(k) : rvl_i8_scratch(k->i8, s.rows));
 	return 0;
 }
 

@@ -5,12 +5,14 @@
 #define MR 6
 #include "int8/v256.h"
 #include "int8/madd.h"
+#include "int8/wino_madd.h"
 
 GEMM_OF_SIX
 
 const struct rvl_i8_kernels rvl_i8_avx2 = {
 	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .widen = widen_bytes, .widened = 2,
 	.tables = &rvl_i8_tables_avx2, .table_bits = RVL_I8_TABLE_BITS,
+	.winograd = &winograd,
 	.dw = { { .nr = NR, .kr = 2, .run = dw } },
 	.convert = &rvl_i8_convert_avx2, .requant = requant16,
 };

@@ -82,6 +82,43 @@ static inline int rvl_i8_dw_column(int64_t i)
 	return order[i];
 }
 
+/* Values of a transformed tile; its side, and the results of a tile. */
+#define RVL_I8_WINO 16
+#define RVL_I8_WINO_SIDE 4
+#define RVL_I8_WINO_RESULTS 4
+
+/* Requantises the results of a tile in up to @nr columns. */
+struct rvl_i8_wino_out {
+	const int32_t *m;	/* products: value i of the tile begins at m + i * step */
+	int64_t step;
+	const int32_t *bias;	/* as of struct rvl_i8_gemm_call */
+	const float *scale;
+	uint8_t *y[RVL_I8_WINO_RESULTS];	/* by rows; NULL: the result is not in the image */
+	int cols;
+	const struct rvl_i8_post *post;
+};
+
+/*
+ * Convolutions of 3 x 3 by Winograd's minimal filtering F(2 x 2, 3 x 3): tiles of 4 x 4 pixels and the
+ * weights are transformed, multiplied value by value with sums over the channels, and the sums of a
+ * tile transformed back to 2 x 2 results, with 16 products instead of 36. All values are integers:
+ * the weights' transform is doubled along both axes, so that it divides nothing, and the sums are four
+ * times the results. S. Winograd, Arithmetic Complexity of Computations, 1980; A. Lavin and S. Gray,
+ * Fast Algorithms for Convolutional Neural Networks, CVPR 2016.
+ */
+struct rvl_i8_winograd {
+	/* Writes @n channels of the pixels p, by rows: of value i, from v + i * step on, whole tiles of nr. */
+	void (*input)(const uint8_t *const p[RVL_I8_WINO], int64_t n, bool u8, int16_t *v, int64_t step);
+	/*
+	 * Transforms a block of columns, packed for gemm() as nine taps of @kc: value i to [kc / kr][nr][kr] from
+	 * u + i * step on.
+	 */
+	void (*weights)(const int8_t *w, int64_t kc, int16_t *u, int64_t step);
+	/* m[row][nr] of one value, for @mr rows of which @rows exist; row i of @v begins at i * v_step. */
+	void (*multiply)(const int16_t *v, int64_t v_step, const int16_t *u, int64_t kc, int rows, int32_t *m);
+	void (*output)(const struct rvl_i8_wino_out *o);
+};
+
 /* What decides from how many bits on a multiplication takes less time than a table. */
 enum rvl_i8_rows {
 	RVL_I8_SEVERAL_ROWS,
@@ -109,6 +146,7 @@ struct rvl_i8_kernels {
 	const struct rvl_i8_kernels *tables;
 	/* The widest weights with which these are faster; 0: none. On x86, dot products of bytes have no bits. */
 	int table_bits[RVL_I8_ROWS];
+	const struct rvl_i8_winograd *winograd;	/* or NULL */
 	struct rvl_i8_dw dw[2];	/* the second one for few channels; run is NULL where there is none */
 	const struct rvl_i8_convert *convert;
 	/* dst[i] = requantised sum[i] for i < 16 */

@@ -31,6 +31,7 @@ struct rvl_i8_mat {
 	bool gathers;
 	bool x_u8;
 	bool widens;		/* rows are copied as int16 */
+	bool tiled;		/* 3 x 3, computed in tiles of 2 x 2 results: int8/winograd.h */
 	bool wide;		/* depthwise: the weights are int16 */
 	int bits;		/* of the weights where the set has tables, else 0 */
 	bool is_signed;		/* ... in two's complement */

@@ -5,12 +5,14 @@
 #define MR 4
 
 #include "int8/madd.h"
+#include "int8/wino_madd.h"
 
 GEMM_OF_FOUR
 
 const struct rvl_i8_kernels rvl_i8_sse41 = {
 	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .widen = widen_bytes, .widened = 2,
 	.tables = &rvl_i8_tables_sse41, .table_bits = RVL_I8_TABLE_BITS,
+	.winograd = &winograd,
 	.dw = { { .nr = NR, .kr = 2, .run = dw } },
 	.convert = &rvl_i8_convert_base, .requant = requant16,
 };

@@ -18,6 +18,10 @@
 #define V_CVTS _mm_cvtepi8_epi16
 #define V_MADD _mm_madd_epi16
 #define V_ADD32 _mm_add_epi32
+#define V_SUB32 _mm_sub_epi32
+#define V_SRA32 _mm_srai_epi32
+#define V_ADD16 _mm_add_epi16
+#define V_SUB16 _mm_sub_epi16
 #define V_ADDS16 _mm_adds_epi16
 #define V_SET1_16 _mm_set1_epi16
 #define V_SET1_32 _mm_set1_epi32

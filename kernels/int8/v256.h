@@ -17,6 +17,10 @@
 #define V_CVTS _mm256_cvtepi8_epi16
 #define V_MADD _mm256_madd_epi16
 #define V_ADD32 _mm256_add_epi32
+#define V_SUB32 _mm256_sub_epi32
+#define V_SRA32 _mm256_srai_epi32
+#define V_ADD16 _mm256_add_epi16
+#define V_SUB16 _mm256_sub_epi16
 #define V_ADDS16 _mm256_adds_epi16
 #define V_SET1_16 _mm256_set1_epi16
 #define V_SET1_32 _mm256_set1_epi32

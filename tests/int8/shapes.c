@@ -148,6 +148,25 @@ static void drop_product(struct product *p)
 	test_drop(&p->ref);
 }
 
+/* A convolution of 3 x 3 at distance 1, whose results are computed in tiles. */
+static void random_tiled_conv(struct product *p)
+{
+	int64_t c = 16 + 2 * (int64_t)test_rnd(test_rnd(8) ? 16 : 60), m = 1 + test_rnd(test_rnd(8) ? 40 : 100);
+	int64_t size[2] = { 3 + test_rnd(10), 3 + test_rnd(16) }, out[2], images = 1 + !test_rnd(6);
+
+	for (int i = 0; i < 2; i++) {
+		p->d.attr.kernel[i] = 3;
+		p->d.attr.pad[i] = (int32_t)test_rnd(4);
+		p->d.attr.pad[i + 2] = (int32_t)test_rnd(4);
+		out[i] = size[i] + p->d.attr.pad[i] + p->d.attr.pad[i + 2] - 2;
+	}
+	p->d.op = RVL_OP_Q_CONV;
+	test_image(&p->d.in[0], byte_type(), images, c, size[0], size[1]);
+	test_image(&p->d.in[1], RVL_TYPE_S8, m, c, 3, 3);
+	test_image(&p->d.out[0], byte_type(), images, m, out[0], out[1]);
+	complete(p, m, 0);
+}
+
 static void random_conv(struct product *p)
 {
 	int64_t group = 1, cg = 1 + test_rnd(test_rnd(4) ? 40 : 150), mg = 1 + test_rnd(test_rnd(4) ? 40 : 150);
@@ -289,6 +308,8 @@ static void random_product(struct product *p)
 		random_convert(p);
 	else if (!test_rnd(12))
 		random_pool(p);
+	else if (!test_rnd(16))
+		random_tiled_conv(p);
 	else if (test_rnd(4))
 		random_conv(p);
 	else

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Convolutions of 3 x 3 at distance 1 by the transforms of struct rvl_i8_winograd. */
+#ifndef RVL_INT8_WINOGRAD_H
+#define RVL_INT8_WINOGRAD_H
+
+#include "int8/product.h"
+
+/* A convolution with the weights @m, and its images: y[(oy * ow + ox) * y_stride + channel]. */
+struct rvl_i8_wino_job {
+	const struct rvl_i8_mat *m;
+	int64_t oh, ow;		/* results */
+	/* The pixels under the tile of result (oy, ox), in the image or its padding. */
+	void (*pixels)(const void *ctx, int64_t oy, int64_t ox, const uint8_t *p[RVL_I8_WINO]);
+	const void *ctx;
+	uint8_t *y;
+	int64_t y_stride;
+	uint8_t *scratch;	/* rvl_i8_wino_scratch() bytes, aligned to 64 */
+};
+
+/** Bytes of workspace for @oh x @ow results; 0 where the product should be computed directly. */
+int64_t rvl_i8_wino_scratch(const struct rvl_i8_mat *m, int64_t oh, int64_t ow);
+void rvl_i8_wino_run(const struct rvl_i8_wino_job *j, const struct rvl_pool *pool);
+
+#endif
