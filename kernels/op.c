@@ -375,6 +375,7 @@ int rvl_op_infer(struct rvl_call *c)
 
 	c->bounded = false;
 	c->unknown = false;
+	c->varies = 0;
 	if (!rc)
 		rc = check_attrs(c);
 	if (!rc)

@@ -129,6 +129,7 @@ struct rvl_call {
 	 * shapes are then upper bounds, and rvl_op_def.run sets the true ones.
 	 */
 	bool bounded;
+	uint32_t varies;	/* bit d: dimension d of the outputs is the one that the data of this operator decide */
 	/* A shape rule failed because data that decides the shape is known at run time only. */
 	bool unknown;
 	struct rvl_op_boxes *boxes;		/* not NULL: run() lists its boxes and copies nothing */

@@ -56,6 +56,15 @@ struct rvl_quant {
 	bool plain;
 };
 
+/* A tensor where all sizes that only a run knows are the most that they can be, or 0. */
+enum { RVL_EXTREME_MOST, RVL_EXTREME_NONE, RVL_EXTREMES };
+
+struct rvl_extreme {
+	bool shaped;			/* the shape is known */
+	struct rvl_shape shape;
+	const void *data;		/* its values, or NULL */
+};
+
 struct rvl_tensor {
 	const char *name;		/* never NULL, unique in the graph */
 	uint32_t id;			/* index in g->tensors */
@@ -73,6 +82,7 @@ struct rvl_tensor {
 	const char *bad;
 	bool nibbles;			/* a constant of 4-bit values, which DequantizeLinear alone takes */
 	bool bounded;			/* @shape is an upper bound; a run determines the shape */
+	struct rvl_extreme *extreme;	/* RVL_EXTREMES of them if shape or values follow from such a shape, else NULL */
 	/*
 	 * Set for an input or output of the model whose type is converted for computation (float16,
 	 * bfloat16, float64): the float32 tensor that the nodes read or make instead. Else NULL.

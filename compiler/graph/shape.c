@@ -4,6 +4,7 @@
  * from the operands. Whether the operands fit together in every other respect is checked only by
  * the kernel that will run the node.
  */
+#include "graph/extreme.h"
 #include "graph/interp.h"
 
 #include <errno.h>
@@ -440,13 +441,25 @@ static bool reads_bounded(const struct rvl_node *n)
 	return false;
 }
 
+static bool makes_bounded(const struct rvl_node *n)
+{
+	for (uint32_t i = 0; i < n->n_out; i++)
+		if (n->out[i] && n->out[i]->bounded)
+			return true;
+	return false;
+}
+
 static void infer_general(struct infer *in)
 {
 	struct rvl_node *n = in->n;
 	struct rvl_call c;
+	int rc;
 
 	rvl_node_call(n, &c);
-	if (rvl_op_infer(&c)) {
+	rc = rvl_op_infer(&c);
+	if ((c.unknown || c.bounded) && rvl_extreme_reads(n))
+		rc = rvl_extreme_infer(n, &c, rc);
+	if (rc) {
 		/* The run compares the shapes that only it knows with the declared ones. */
 		if (!c.unknown || !outputs_declared(n))
 			reject(in, "%s", c.why);
@@ -512,6 +525,8 @@ static int infer_node(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *e
 		infer_general(&in);
 	if (in.why)
 		refuse(n, in.why);
+	else if (!rc && n->def && (rvl_extreme_reads(n) || makes_bounded(n)))
+		rc = rvl_extreme_note(g, n);
 	return rc ? rvl_fail(err, rc, "no memory to check node '%s'", n->name) : 0;
 }
 

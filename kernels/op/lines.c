@@ -394,6 +394,7 @@ static int infer_top_k(struct rvl_call *c)
 	    top_k_number(c, s.dim[axis], &s.dim[axis], &known))
 		return -EINVAL;
 	c->bounded = !known;
+	c->varies = known ? 0 : 1u << axis;
 	rvl_set_out(c, 0, c->in[0].type, &s);
 	rvl_set_out(c, 1, RVL_TYPE_S64, &s);
 	return 0;

@@ -305,12 +305,33 @@ static int slice_plan(struct rvl_call *c, struct slice *s)
 	return rc;
 }
 
+/* The axes that a Slice cuts, where they are known before the run; its starts or ends are not. */
+static bool cut_axes(struct rvl_call *c, uint32_t *set)
+{
+	int64_t axis[RVL_MAX_RANK];
+	uint32_t n;
+
+	if (axis_list(c, has_attr(c, 1, 10) ? "axes" : NULL, 3, c->in[0].shape.rank, axis, &n))
+		return false;
+	*set = 0;
+	for (uint32_t i = 0; i < n; i++)
+		*set |= 1u << axis[i];
+	return true;
+}
+
+/* Whatever is cut off, the input is the bound. */
 static int infer_slice(struct rvl_call *c)
 {
 	struct rvl_shape y = c->in[0].shape;
 	struct slice s;
 	int rc = slice_plan(c, &s);
 
+	if (rc && c->unknown && cut_axes(c, &c->varies)) {
+		c->unknown = false;
+		c->bounded = true;
+		rvl_set_out(c, 0, c->in[0].type, &y);
+		return 0;
+	}
 	if (rc)
 		return rc;
 	for (int d = 0; d < y.rank; d++)

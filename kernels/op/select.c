@@ -46,6 +46,7 @@ static int infer_non_zero(struct rvl_call *c)
 	struct rvl_shape y = { .rank = 2, .dim = { c->in[0].shape.rank, rvl_count(&c->in[0]) } };
 
 	c->bounded = true;
+	c->varies = 1u << 1;
 	rvl_set_out(c, 0, RVL_TYPE_S64, &y);
 	return 0;
 }
@@ -149,6 +150,7 @@ static int infer_compress(struct rvl_call *c)
 		return rvl_op_fail(c, "its input 1 has %d dimensions, not 1", c->in[1].shape.rank);
 	y = selected_shape(c, &a, rvl_least(a.n, c->in[1].shape.dim[0]));
 	c->bounded = true;
+	c->varies = 1u << (a.at < 0 ? 0 : a.at);
 	rvl_set_out(c, 0, c->in[0].type, &y);
 	return 0;
 }
@@ -188,6 +190,7 @@ static int infer_unique(struct rvl_call *c)
 	y = selected_shape(c, &a, a.n);
 	list.dim[0] = a.n;
 	c->bounded = true;
+	c->varies = 1u << (a.at < 0 ? 0 : a.at);
 	rvl_set_out(c, 0, c->in[0].type, &y);
 	for (uint32_t i = 1; i < c->n_out; i++)
 		rvl_set_out(c, i, RVL_TYPE_S64, &list);
@@ -352,6 +355,7 @@ static int infer_suppression(struct rvl_call *c)
 			return rvl_op_fail(c, "its input %u is not one number", i);
 	y.dim[0] = s->dim[0] * s->dim[1] * most_boxes(c);
 	c->bounded = true;
+	c->varies = 1u << 0;
 	rvl_set_out(c, 0, RVL_TYPE_S64, &y);
 	return 0;
 }
