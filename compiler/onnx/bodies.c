@@ -6,9 +6,9 @@
  *
  *	y, z = Op<attribute=value, ...>(x, ...);
  *
- * A value is an integer, a float with a point or exponent, "a string", or @NAME, the attribute of
- * the call. An operand is a name, a [list] of integers, or a float. @NAME as the operator is the
- * string of the call's attribute. Where the call lacks an operand, Op?(x, y) is a copy of the one
+ * A value is an integer, a [list] of them, a float with a point or exponent, "a string", or @NAME, the
+ * attribute of the call. An operand is a name, a [list] of integers, or a float. @NAME as the operator is the
+ * string of the call's attribute; ms.Op is one of com.microsoft. Where the call lacks an operand, Op?(x, y) is a copy of the one
  * that there is, and Op!(x, y) makes nothing.
  */
 #include "onnx/model.h"
@@ -43,13 +43,20 @@
 /* Without segments everything is in the first one. */
 #define SEGMENT "none = Sub(ids, ids); of = First?(seg, none);"
 
+/* An operator on images whose channels are the last of four dimensions, by that on channels first. */
+#define FIRST "perm=[0, 3, 1, 2]"
+#define LAST "perm=[0, 2, 3, 1]"
+#define WINDOW "auto_pad=@auto_pad, kernel_shape=@kernel_shape, pads=@pads, strides=@strides"
+#define CHANNELS_LAST(op) "x = Transpose<" FIRST ">(X); y = " op "; Y = Transpose<" LAST ">(y);"
+#define QCONV(x) "QLinearConv<" WINDOW ", dilations=@dilations, group=@group>(" x ", xs, xz, w, ws, wz, ys, yz, b)"
+
 static const struct body {
 	const char *domain, *op;
 	const char *in, *out;		/* names; "-": not supported, "+": must be there */
 	const char *defaults;		/* of attributes: "name=value, ..." */
 	int64_t opset;			/* of ai.onnx in the body */
 	const char *text;
-	const char *any;		/* attributes that have no meaning here, or none if NAME=0 */
+	const char *any;		/* attributes that have no meaning here, or none if NAME=0; NAME=1: the row is of calls that have it */
 } bodies[] = {
 	{ MS, "QLinearSigmoid", QUANTISED, "Y", "", 13, Q("Sigmoid(x)"), NULL },
 	{ MS, "QLinearLeakyRelu", QUANTISED, "Y", "alpha=0.01", 13, Q("LeakyRelu<alpha=@alpha>(x)"), NULL },
@@ -103,6 +110,16 @@ static const struct body {
 	{ MS, "FusedGemm", "A B C", "Y", "", 13,
 	  "y = Gemm<alpha=@alpha, beta=@beta, transA=@transA, transB=@transB>(A, B, C);"
 	  "Y = @activation<alpha=@activation_alpha>(y);", NULL },
+	{ MS, "QLinearConv", "X xs xz w ws wz ys yz b", "Y", "", 13, CHANNELS_LAST(QCONV("x")), "channels_last=1" },
+	{ MS, "QLinearConv", "X xs xz w ws wz ys yz b", "Y", "", 13, "Y = " QCONV("X") ";", "channels_last=0" },
+	{ MS, "QLinearAveragePool", "X xs xz ys yz", "Y", "", 13,
+	  CHANNELS_LAST("ms.QLinearAveragePool<" WINDOW ", ceil_mode=@ceil_mode,"
+			"count_include_pad=@count_include_pad>(x, xs, xz, ys, yz)"),
+	  "channels_last=1" },
+	{ MS, "QLinearGlobalAveragePool", "X xs xz ys yz", "Y", "", 13,
+	  CHANNELS_LAST("ms.QLinearGlobalAveragePool(x, xs, xz, ys, yz)"), "channels_last=1" },
+	{ MS, "NhwcMaxPool", "X", "Y", "", 13,
+	  CHANNELS_LAST("MaxPool<" WINDOW ", ceil_mode=@ceil_mode, dilations=@dilations>(x)"), NULL },
 	{ MS, "Pad", "x pads value", "y", "", 13, "y = Pad<mode=@mode>(x, pads, value);", NULL },
 	{ MS, "Trilu", "x k", "y", "", 14, "y = Trilu<upper=@upper>(x, k);", NULL },
 };
@@ -233,7 +250,12 @@ static void put_attr(struct writer *w, struct out *to, uint32_t field)
 	word(w, name, sizeof(name));
 	w->at++;
 	put_text(&a, 1, name);
-	if (*w->at == '"') {
+	if (*w->at == '[') {
+		for (w->at++; *w->at != ']'; skip(w))
+			put_int(&a, 8, strtoll(w->at, (char **)(uintptr_t)&w->at, 10));
+		put_int(&a, 20, 7);
+		w->at++;
+	} else if (*w->at == '"') {
 		size_t n = strcspn(w->at + 1, "\"");
 
 		put_bytes(&a, 4, w->at + 1, n);
@@ -288,11 +310,15 @@ struct statement {
 
 static void put_node(struct writer *w, const struct statement *s, struct out *node)
 {
+	bool ms = !strncmp(s->op, "ms.", 3);
+
 	for (uint32_t i = 0; i < s->n_in; i++)
 		put_text(node, 1, is_absent(w, s->in[i]) ? "" : s->in[i]);
 	for (uint32_t i = 0; i < s->n_out; i++)
 		put_text(node, 2, s->out[i]);
-	put_text(node, 4, s->op);
+	put_text(node, 4, s->op + (ms ? 3 : 0));
+	if (ms)
+		put_text(node, 7, MS);
 	put_message(&w->function, 7, node);
 }
 
@@ -365,6 +391,20 @@ static void read_statement(struct writer *w)
 
 /* ---- the call ---- */
 
+/* Whether the call has the flag that the row is for, if it is for one. */
+static bool has_flag(const struct body *b, const struct rvl_onnx_node *on)
+{
+	const char *end = b->any ? strstr(b->any, "=1") : NULL;
+	const struct rvl_onnx_attr *a;
+	char name[24];
+
+	if (!end)
+		return true;
+	snprintf(name, sizeof(name), "%.*s", (int)(end - b->any), b->any);
+	a = rvl_onnx_attr(on, name);
+	return a && a->i == 1;
+}
+
 static const struct body *find(const struct rvl_onnx_node *on)
 {
 	struct rvl_span domain = on->domain;
@@ -372,7 +412,8 @@ static const struct body *find(const struct rvl_onnx_node *on)
 	if (rvl_span_is(domain, "ai.onnx"))
 		domain.len = 0;
 	for (size_t i = 0; i < BODIES; i++)
-		if (rvl_span_is(on->op_type, bodies[i].op) && rvl_span_is(domain, bodies[i].domain))
+		if (rvl_span_is(on->op_type, bodies[i].op) && rvl_span_is(domain, bodies[i].domain) &&
+		    has_flag(&bodies[i], on))
 			return &bodies[i];
 	return NULL;
 }
@@ -412,7 +453,7 @@ static bool knows(const struct body *b, const struct rvl_onnx_attr *a)
 		const char *p = lists[i];
 
 		for (; a->name.len && (p = strstr(p, ref)); p += n)
-			if (strchr(" ,><", p[n]) || (i && p[n] == '=' && !a->i))
+			if (strchr(" ,><", p[n]) || (i && p[n] == '=' && a->i == p[n + 1] - '0'))
 				return true;
 	}
 	return false;

@@ -475,7 +475,9 @@ static void refuse_unknown(struct import *im)
 		else if (!oldest || d->since < oldest->since)
 			oldest = d;
 	}
-	if (oldest && opset_of(im) < oldest->since)
+	if (rvl_span_is(im->on->domain, MS ".nchwc"))
+		refuse(im, "its layout is of one processor: optimise the model to ORT_ENABLE_EXTENDED");
+	else if (oldest && opset_of(im) < oldest->since)
 		refuse(im, "opset %lld of this operator is older than %d", (long long)opset_of(im),
 		       oldest->since);
 	else if (!oldest && other_domain)

@@ -117,6 +117,30 @@ def quantised(root):
              fixed=(2, 3, 5, 6, 7, 8))
 
 
+def channels_last(root):
+    """What onnxruntime makes of quantised images: channels behind the pixels."""
+    for dtype, low, high, zero in ((np.uint8, 0, 256, 120), (np.int8, -128, 128, -5)):
+        tag = np.dtype(dtype).name
+        x, z = ints(low, high, dtype, 2, 7, 6, 4), array(zero, dtype)
+        w, bias = ints(low, high, dtype, 6, 4, 3, 3), ints(-500, 500, np.int32, 6)
+        quantised_by = [array(0.02), z, w, array(0.03), z, array(0.5), z]
+        if dtype == np.uint8:   # onnxruntime has no kernel for int8 here
+            make(root, "qlinear_conv_nhwc", "QLinearConv", [x] + quantised_by + [bias],
+                 fixed=range(1, 9), channels_last=1, kernel_shape=[3, 3], strides=[2, 1], pads=[1, 0, 1, 2])
+            make(root, "qlinear_conv_nchw", "QLinearConv", [ints(low, high, dtype, 2, 4, 7, 6)] + quantised_by,
+                 fixed=range(1, 8), channels_last=0, kernel_shape=[3, 3], dilations=[2, 2])
+            d = ints(low, high, dtype, 4, 1, 3, 3)
+            make(root, "qlinear_conv_nhwc_depthwise", "QLinearConv",
+                 [x, array(0.02), z, d, array(0.03), z, array(0.3), z], fixed=range(1, 8), channels_last=1,
+                 kernel_shape=[3, 3], group=4, auto_pad="SAME_UPPER")
+        make(root, f"nhwc_max_pool_{tag}", "NhwcMaxPool", [x], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1],
+             ceil_mode=1)
+        make(root, f"qlinear_average_pool_nhwc_{tag}", "QLinearAveragePool", [x, array(0.02), z, array(0.03), z],
+             fixed=range(1, 5), channels_last=1, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])
+        make(root, f"qlinear_global_average_pool_nhwc_{tag}", "QLinearGlobalAveragePool",
+             [x, array(0.02), z, array(0.01), z], fixed=range(1, 5), channels_last=1)
+
+
 def products(root):
     a, b = floats(2, 5, 16), ints(0, 256, np.uint8, 16, 7)
     bias, scales = floats(7), rng.random(7, dtype=np.float32) * 0.1
@@ -242,7 +266,7 @@ def recurrent(root):
 
 def main():
     root = sys.argv[1]
-    for family in (quantised, products, activations, normalisations, attention, recurrent):
+    for family in (quantised, channels_last, products, activations, normalisations, attention, recurrent):
         family(root)
 
 
