@@ -87,7 +87,7 @@ void rvl_kernel_drop(struct rvl_kernel *k, const void *p, int64_t n, size_t size
 void rvl_parallel(const struct rvl_pool *pool, uint32_t n, void (*fn)(void *arg, uint32_t i),
 		  void *arg)
 {
-	if (pool && n > 1) {
+	if (pool && pool->threads != 1 && n > 1) {
 		pool->parallel(pool->ctx, n, fn, arg);
 		return;
 	}

@@ -155,7 +155,7 @@ static int64_t most_floats(const struct rvl_f32_conv *v)
 	return (n > MAX_ROWS ? n : MAX_ROWS) + 2 * RVL_F32_VL;
 }
 
-static struct strip strip_of(const struct rvl_f32_conv *v)
+static struct strip strip_of(const struct rvl_f32_conv *v, bool alone)
 {
 	const struct rvl_window_axis *x = axis_x(v), y = axis_y(v);
 	struct strip s = { 0 };
@@ -168,7 +168,8 @@ static struct strip strip_of(const struct rvl_f32_conv *v)
 	s.floats = rvl_ceil_div(s.floats, RVL_F32_VL) * RVL_F32_VL + RVL_F32_VL;
 	s.down = rvl_ceil_div(y.out, s.rows);
 	s.across = rvl_ceil_div(x->out, s.cols);
-	s.items = rvl_least(v->images * v->group * v->m_group * s.down * s.across, MAX_ITEMS);
+	/* One thread copies into the same memory again, which stays in its cache. */
+	s.items = alone ? 1 : rvl_least(v->images * v->group * v->m_group * s.down * s.across, MAX_ITEMS);
 	return s;
 }
 
@@ -356,7 +357,7 @@ void rvl_f32_conv_run(const struct rvl_f32_conv *v, void *scratch, const struct 
 		return;
 	}
 	if (is_depthwise(v)) {
-		d.s = strip_of(v);
+		d.s = strip_of(v, !pool || pool->threads < 2);
 		rvl_parallel(pool, (uint32_t)d.s.items, depthwise_item, &d);
 		return;
 	}

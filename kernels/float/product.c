@@ -189,7 +189,8 @@ static struct split split_of(const struct rvl_f32_job *j, int64_t threads)
 	else if (!j->b.packed)
 		s.b_floats = rvl_round_up(s.block * rvl_ceil_div(s.col_panels, s.col_chunks) * f->nr, 16);
 	s.fill_floats = j->k ? j->b.fill_floats : 0;
-	s.items = rvl_least(s.chunks, MAX_ITEMS);
+	/* One thread packs into the same memory again, which stays in its cache. */
+	s.items = threads > 1 ? rvl_least(s.chunks, MAX_ITEMS) : 1;
 	return s;
 }
 

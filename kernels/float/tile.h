@@ -40,6 +40,11 @@ INLINE void tile(const struct rvl_f32_gemm_call *c, int rows, int vectors)
 #pragma GCC unroll 8
 		for (int j = 0; j < vectors; j++)
 			sum[i][j] = V_ZERO;
+	/* The rows of the result are read from memory while the products are summed. */
+	for (int i = 0; i < c->rows; i++) {
+		__builtin_prefetch(c->y + i * c->y_row, 1);
+		__builtin_prefetch(c->y + i * c->y_row + vectors * VL - 1, 1);
+	}
 	for (int64_t k = c->k; k > 0; k--, a += MR, b += c->b_row) {
 		vec w[NV];
 
