@@ -19,6 +19,7 @@ docs/operators.md: $(BUILD)/gen/operators
 
 $(eval $(call unit_test,onnx,compiler kernels uapi,-lm))
 $(eval $(call unit_test,onnx_bodies,compiler kernels uapi,-lm))
+$(eval $(call unit_test,compositions,compiler kernels uapi,-lm))
 $(eval $(call unit_test,onnx_dims,compiler kernels uapi,-lm))
 $(eval $(call unit_test,graph,compiler kernels uapi,-lm))
 $(eval $(call unit_test,extreme,compiler kernels uapi,-lm))

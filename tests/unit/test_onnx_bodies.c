@@ -8,7 +8,7 @@
 #include "graph/interp.h"
 #include "onnx/onnx.h"
 #include "suite.h"
-#include "unit/onnx_text.h"
+#include "unit/pbuild.h"
 
 #define F32 1
 #define S64 7
@@ -1050,48 +1050,6 @@ START_TEST(a_call_beyond_its_composition_is_refused)
 }
 END_TEST
 
-/* Operators on images whose channels are behind the pixels, here of bytes with 2 channels. */
-static const struct {
-	const char *text;
-	uint32_t n;
-	uint8_t y[4];
-} channels_last[] = {
-	{ "NhwcMaxPool@com.microsoft x -> y kernel_shape=[2,2]", 2, { 40, 8 } },
-	{ "QLinearGlobalAveragePool@com.microsoft x one z one z -> y channels_last=1", 2, { 25, 5 } },
-	{ "QLinearAveragePool@com.microsoft x one z one z -> y channels_last=1 kernel_shape=[1,2]", 4, { 15, 3, 35, 7 } },
-	{ "QLinearConv@com.microsoft x one z w one z one z -> y channels_last=1", 4, { 14, 28, 42, 56 } },
-	/* The channels are the rows of the image. */
-	{ "Transpose x -> t perm=[0,2,1,3]; QLinearConv@com.microsoft t one z w one z one z -> y channels_last=0",
-	  4, { 50, 10, 110, 22 } },
-};
-
-START_TEST(channels_may_be_last)
-{
-	static const uint8_t x[] = { 10, 2, 20, 4, 30, 6, 40, 8 };
-	char text[400];
-	struct model m;
-
-	snprintf(text, sizeof(text), "in x u8 1,2,2,2; out y; const one f32 - 1; const z u8 - 0; "
-		 "const w u8 1,2,1,1 1 2; %s", channels_last[_i].text);
-	m = load_bytes(ot_model(text, 13));
-	ck_assert_msg(!m.rc && !rvl_interp_new(m.g, true, &m.it, &err), "%s", err.msg);
-	ck_assert_msg(!rvl_interp_set(m.it, 0, x, sizeof(x), &err) && !rvl_interp_run(m.it, &err), "%s", err.msg);
-	ck_assert_int_eq(rvl_shape_count(&m.g->outputs[0]->shape), channels_last[_i].n);
-	ck_assert_mem_eq(rvl_interp_data(m.it, m.g->outputs[0]), channels_last[_i].y, channels_last[_i].n);
-	unload(&m);
-}
-END_TEST
-
-START_TEST(the_layout_of_a_processor_is_refused)
-{
-	struct pb g = main_graph(), n = pb_node("ReorderInput", "x", "y");
-
-	pb_str(&n, 7, "com.microsoft.nchwc");
-	add_node(&g, n);
-	refused(&g, 13, -EOPNOTSUPP, "(ReorderInput): its layout is of one processor: optimise the model to ORT_ENABLE_EXTENDED");
-}
-END_TEST
-
 /* ---- many operands ---- */
 
 static struct model many(const char *op, int n)
@@ -1233,8 +1191,6 @@ int main(void)
 	tcase_add_test(t, compositions_are_known_operators);
 	tcase_add_test(t, a_composition_copies_where_an_operand_is_absent);
 	tcase_add_test(t, a_call_beyond_its_composition_is_refused);
-	tcase_add_loop_test(t, channels_may_be_last, 0, sizeof(channels_last) / sizeof(channels_last[0]));
-	tcase_add_test(t, the_layout_of_a_processor_is_refused);
 	tcase_add_test(t, operators_take_more_operands_than_a_node);
 	t = add_case(s, "damage", 60, NULL, NULL);
 	tcase_add_test(t, damaged_bodies_are_survived);

@@ -598,16 +598,6 @@ static const struct model_case quantised[] = {
 	{ Q "in x u8 1,3,4,4; out y; QLinearAveragePool@com.microsoft x s z s i -> y "
 	    "kernel_shape=[2,2]",
 	  0, 0, "int8 1x3x3x3" },
-	{ Q "in x u8 1,3,4,4; out y; QLinearAveragePool@com.microsoft x s z s -> y "
-	    "kernel_shape=[2,2] channels_last=1",
-	  0, NO,
-	  "node 'QLinearAveragePool_0' (QLinearAveragePool): attribute channels_last is 1, "
-	  "only 0 is supported" },
-	{ Q "in x u8 1,3,4,4; out y; QLinearGlobalAveragePool@com.microsoft x s z s z -> y "
-	    "channels_last=1",
-	  0, NO,
-	  "node 'QLinearGlobalAveragePool_0' (QLinearGlobalAveragePool): attribute channels_last is "
-	  "1, only 0 is supported" },
 };
 
 static void check_all(const struct model_case *c, size_t n)
