@@ -286,12 +286,20 @@ static void run_winograd(const struct conv_run *r, const struct rvl_pool *pool)
 	rvl_i8_wino_run(&j, pool);
 }
 
+/* The pixels where each one is a row of the product. */
+static const uint8_t *dense_rows(const struct conv_run *r)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+
+	return is_pointwise(g) && g->group == 1 && r->x_step == g->c ? r->pixels : NULL;
+}
+
 static void run_dense(const struct conv_run *r, const struct rvl_pool *pool)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
 	struct rvl_i8_job j = {
 		.m = r->k->i8, .rows = g->oh * g->ow, .fill = fill_conv, .ctx = r, .y = r->results,
-		.y_stride = r->y_step, .scratch = r->prepared,
+		.y_stride = r->y_step, .scratch = r->prepared, .dense = dense_rows(r),
 	};
 
 	rvl_i8_run(&j, pool);
@@ -472,6 +480,7 @@ static void run_rows(const struct rvl_kernel *k, const struct rvl_rows *c)
 	r.zeros = find_zeros(k, j.scratch);
 	find_rows(&r);
 	if (!k->i8->dw) {
+		j.dense = dense_rows(&r);
 		rvl_i8_run_rows(&j);
 		return;
 	}

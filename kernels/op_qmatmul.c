@@ -51,6 +51,7 @@ static int run_matmul_fast(const struct rvl_kernel *k, const void *const *in, vo
 		rvl_matmul_batch(g, i, &a, &b);
 		r = (struct matmul_run) { .g = g, .a = (const uint8_t *)in[0] + a };
 		j.ctx = &r;
+		j.dense = g->a_k == 1 && g->a_row == g->k ? r.a : NULL;
 		rvl_i8_run(&j, pool);
 	}
 	return 0;

@@ -152,19 +152,38 @@ static void point_at_rows(const struct run *r, const uint8_t *first, int rows, c
 		p[i] = first + (i < rows ? i : 0) * r->s.row_bytes;
 }
 
+/* The copies of rows, from where they lie or from what fill() writes. */
+static void widen_rows(const struct run *r, int64_t group, int64_t first, int rows, uint8_t *narrow,
+		       uint8_t *copies)
+{
+	const struct rvl_i8_job *j = r->j;
+	const struct rvl_i8_mat *m = j->m;
+
+	if (j->dense && m->taps == 1 && !m->gathers) {
+		m->f->widen(j->dense + first * m->kc, rows * m->kc, m->x_u8, copies);
+		return;
+	}
+	j->fill(j, group, first, rows, narrow);
+	if (!m->gathers)
+		complete(m, (const uint8_t **)(void *)narrow, rows);
+	widen_tile(m, narrow, rows, copies);
+}
+
 static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *dst, uint8_t *narrow)
 {
 	const struct rvl_i8_job *j = r->j;
 	const struct rvl_i8_mat *m = j->m;
 	uint8_t *copies = dst + pointer_bytes(m, r->s.taps);
-	uint8_t *first = m->widens ? narrow : m->gathers ? copies : dst;
+	int64_t first = j->first + tile * r->s.step;
 	int rows = rows_of(r, tile);
 
-	j->fill(j, group, j->first + tile * r->s.step, rows, first);
-	if (!m->gathers)
-		complete(m, (const uint8_t **)(void *)first, rows);
-	if (m->widens)
-		widen_tile(m, narrow, rows, copies);
+	if (m->widens) {
+		widen_rows(r, group, first, rows, narrow, copies);
+	} else {
+		j->fill(j, group, first, rows, m->gathers ? copies : dst);
+		if (!m->gathers)
+			complete(m, (const uint8_t **)(void *)dst, rows);
+	}
 	if (r->s.row_bytes)
 		point_at_rows(r, copies, rows, (const uint8_t **)(void *)dst);
 }

@@ -70,6 +70,7 @@ struct rvl_i8_job {
 	int64_t rows;
 	rvl_i8_fill_fn fill;
 	const void *ctx;
+	const uint8_t *dense;	/* rows of the only group that lie one behind the other, whole; or NULL */
 	int64_t first;		/* row at which rvl_i8_run_rows() begins */
 	uint8_t *y;
 	int64_t y_stride;
