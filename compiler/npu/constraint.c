@@ -164,59 +164,77 @@ static const char *bytes_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
 				n->def->name);
 }
 
+/* Of a pool of bits that pass/binary_pool.c has left. */
 static const char *bits_on_cpu(struct rvl_graph *g, const struct rvl_node *n)
 {
-	(void)g;
-	(void)n;
+	const struct rvl_node *p = n->in[0]->producer;
+	const struct rvl_tensor *x = p && p->op == RVL_OP_B_SIGN ? p->in[0] : p ? p->out[0] : NULL;
+
+	if (g->npu_bits && x && rvl_is_quant16_tensor(x))
+		return "binary: the CPU pools the bits of an image of int16; the NPU pools bytes, "
+		       "which --wide-binary no makes";
 	return "binary: the CPU computes it on packed bits";
 }
 
 /*
- * An image of int16 that the NPU reads or makes: LOAD and STORE address no planes of it, so that its
- * layout must be free.
+ * Why an image of int16 is none that the NPU reads or makes, or NULL. LOAD and STORE address no planes of
+ * it, so that its layout must be free.
  */
-static bool is_wide_image(const struct rvl_graph *g, const struct rvl_tensor *t)
+static const char *wide_lacks(const struct rvl_graph *g, const struct rvl_tensor *t)
 {
-	bool bound = g->npu_no_wide || t->is_input || t->is_output || t->base || t->holds_output ||
-		     t->data || (t->producer && t->producer->free);
+	bool view = t->base || (t->producer && t->producer->free);
 
-	for (uint32_t i = 0; i < t->n_users && !bound; i++)
-		bound = t->users[i]->free;
-	return !bound && rvl_is_quant16_tensor(t) && t->shape.rank == 4;
+	for (uint32_t i = 0; i < t->n_users && !view; i++)
+		view = t->users[i]->free;
+	if (g->npu_no_wide)
+		return "binary: an image of int16 needs a layout, and layouts are not chosen";
+	if (t->is_input || t->is_output || t->holds_output || t->data)
+		return "binary: an image of int16 that is an input, an output or a constant lies in planes, of "
+		       "which the NPU addresses bytes only; --wide-binary no makes bytes";
+	return view ? "binary: an image of int16 that is a view or has views lies in planes, of which the NPU "
+		      "addresses bytes only; --wide-binary no makes bytes" : NULL;
 }
 
-/* A quantised image that layers of bits read or make. */
-static bool is_image(const struct rvl_graph *g, const struct rvl_tensor *t)
+/* Why @t is no quantised image that layers of bits read or make, or NULL; @other: the reason but for int16. */
+static const char *image_lacks(const struct rvl_graph *g, const struct rvl_tensor *t, const char *other)
 {
-	return rvl_is_quant8_tensor(t) || is_wide_image(g, t);
+	if (rvl_is_quant8_tensor(t))
+		return NULL;
+	return rvl_is_quant16_tensor(t) && t->shape.rank == 4 ? wide_lacks(g, t) : other;
 }
 
 static const char *narrows(struct rvl_graph *g, const struct rvl_node *n)
 {
+	const char *why;
+
 	if (!rvl_is_narrow(n))
 		return bytes_in_and_out(g, n);
-	if (!is_image(g, n->in[0]))
-		return "its input of int16 is no image, or layouts are not chosen";
+	why = image_lacks(g, n->in[0], "its input of int16 is no image");
+	if (why)
+		return why;
 	return rvl_is_quant8_tensor(n->out[0]) && n->out[0]->shape.rank == 4 ?
 		       NULL : "its output is no image quantised to 8 bits with one scale";
 }
 
 static const char *sign_of_bytes(struct rvl_graph *g, const struct rvl_node *n)
 {
-	if (!is_image(g, n->in[0]) || n->in[1]->type != RVL_TYPE_S32)
-		return "binary: the NPU compares bytes or int16, and its input is neither";
+	static const char other[] = "binary: the NPU compares bytes or int16, and its input is neither";
+	const char *why = image_lacks(g, n->in[0], other);
+
+	if (why || n->in[1]->type != RVL_TYPE_S32)
+		return why ? why : other;
 	return n->in[0]->shape.rank == 4 ? NULL : "binary: the NPU makes bits of images";
 }
 
 static const char *binary_of_bytes(struct rvl_graph *g, const struct rvl_node *n)
 {
-	const struct rvl_tensor *shortcut = n->n_in > 5 ? n->in[5] : NULL;
+	static const char result[] = "binary: its result is no image quantised to 8 or 16 bits";
+	const struct rvl_tensor *shortcut = n->n_in > 5 ? n->in[5] : NULL, *y = n->out[0];
+	const char *why = y->type == RVL_TYPE_U64 ? NULL : y->shape.rank != 4 ? result : image_lacks(g, y, result);
 
-	if (n->out[0]->type != RVL_TYPE_U64 &&
-	    (!is_image(g, n->out[0]) || n->out[0]->shape.rank != 4))
-		return "binary: its result is no image quantised to 8 or 16 bits";
-	return shortcut && !is_image(g, shortcut) ?
-		       "binary: its shortcut is not quantised to 8 or 16 bits" : NULL;
+	if (why || !shortcut)
+		return why;
+	return image_lacks(g, shortcut, "binary: its shortcut is not quantised to 8 or 16 bits");
 }
 
 #define BYTES "input and output quantised to 8 bits per tensor", bytes_in_and_out

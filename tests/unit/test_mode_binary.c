@@ -7,6 +7,7 @@
 
 #include "mode_rig.h"
 #include "npu/layer.h"
+#include "pass/pass.h"
 #include "pass/passes.h"
 #include "qbinary.h"
 #include "rivulet_isa.h"
@@ -350,6 +351,32 @@ static void wide_across_segments(struct qg *q, uint64_t seed)
 	ck_assert_msg(!q->rc, "%s", q->err.msg);
 }
 
+/* An image of int16 that is an output, or one of two parts of a Concat. */
+static void wide_in_place(struct qg *q, uint64_t seed)
+{
+	const struct rvl_named_value axis = { "axis", { .given = true, .i = 1 } };
+	struct qb_conv c = plain_binary(32, 32, 3);
+	struct rvl_tensor *x[2], *y, *bits;
+	struct rvl_node *n;
+
+	qg_open(q, seed);
+	bits = qb_sign(q, "sign", random_input(q, seed, 32));
+	c.type = RVL_TYPE_S16;
+	x[0] = y = qb_conv(q, "layer", bits, &c, NULL);
+	if (seed % 2 == 0) {
+		x[1] = qb_conv(q, "second", bits, &c, NULL);
+		x[1]->quant = x[0]->quant;
+		y = qg_tensor(q, NULL, RVL_TYPE_S16, y->shape, y->quant.scale[0], y->quant.zp[0]);
+		y->shape.dim[1] = 64;
+		q->rc = rvl_node_of_role(q->g, rvl_op_find(NULL, "Concat", 13), &axis, 1, y, &n, &q->err);
+		for (uint32_t i = 0; i < 2 && !q->rc; i++)
+			q->rc = rvl_node_set_in(q->g, n, i, x[i], &q->err);
+		y = floats_of(q, y);
+	}
+	qg_output(q, y);
+	ck_assert_msg(!q->rc, "%s", q->err.msg);
+}
+
 static const struct {
 	void (*build)(struct qg *q, uint64_t seed);
 	uint32_t n;
@@ -393,6 +420,31 @@ START_TEST(layers_equal_the_interpreter)
 		rvl_graph_free(q.g);
 	}
 	ck_assert_uint_eq(taken, n);
+}
+END_TEST
+
+/* Explain says why an image of int16 keeps a layer on the CPU. */
+START_TEST(wide_layers_of_the_cpu_have_a_reason)
+{
+	static const struct {
+		void (*build)(struct qg *q, uint64_t seed);
+		uint64_t seed;
+		const char *node, *why;
+	} of[] = {
+		{ wide_in_place, 1, "layer", "an input, an output or a constant lies in planes" },
+		{ wide_in_place, 2, "layer", "a view or has views lies in planes" },
+		{ wide_across_segments, 1, "pool", "pools the bits of an image of int16" },
+	};
+	struct rivulet_explain e;
+	struct qg q;
+
+	load_board(&board, "zcu102-binary");
+	of[_i].build(&q, of[_i].seed);
+	check(&q, &board, NULL, &e);
+	ck_assert_str_eq(row_of(&e, of[_i].node)->where, "cpu");
+	ck_assert_msg(strstr(row_of(&e, of[_i].node)->reason, of[_i].why), "%s", row_of(&e, of[_i].node)->reason);
+	rivulet_explain_free(&e);
+	rvl_graph_free(q.g);
 }
 END_TEST
 
@@ -528,6 +580,7 @@ int main(void)
 	TCase *t = add_case(s, "binary", 3000, NULL, NULL);
 
 	tcase_add_loop_test(t, layers_equal_the_interpreter, 0, KINDS);
+	tcase_add_loop_test(t, wide_layers_of_the_cpu_have_a_reason, 0, 3);
 	tcase_add_test(t, the_cheaper_form_is_taken);
 	tcase_add_loop_test(t, other_arrays_equal_the_interpreter, 0, 4);
 	tcase_add_test(t, boards_keep_layers_in_int8);
