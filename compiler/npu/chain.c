@@ -11,6 +11,7 @@
 #include "rivulet_lanes.h"
 
 #define MOST_GROUPS 4 /* of output blocks that a layer makes before the next one takes them */
+#define GAIN	    99 /* per cent of the estimate of a cut: below, other groups are tried, too */
 #define RING_STEPS 4 /* by which a ring may be higher so that no taps conflict */
 
 /* WGT words that are kept for each layer until it is cut. */
@@ -152,10 +153,69 @@ static bool fits(const struct rivulet_board *b, const struct rvl_chain *c, int64
 	return true;
 }
 
+/* Cycles of the array and of the ALU for a tile and group of output blocks, on average, and how
+ * many there are. */
+struct unit {
+	int64_t array, alu, n;
+};
+
+static struct unit unit_of(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	struct rvl_busy e = rvl_layer_busy(b, l);
+	struct unit u = { .n = l->out.v.n * rvl_div_up(rvl_result_rows(l), l->t.th) *
+			       rvl_div_up(rvl_result_cols(l), l->t.tw) };
+
+	if (l->mode)
+		u.n *= rvl_ocgroups(b, l, l->t.og, NULL);
+	u.array = e.array / u.n;
+	u.alu = e.alu / u.n;
+	return u;
+}
+
+/* Sorts by the time in the array, or in the ALU. */
+static void sort_units(struct unit *u, uint32_t n, bool alu)
+{
+	for (uint32_t i = 1; i < n; i++)
+		for (uint32_t k = i;
+		     k && (alu ? u[k].alu < u[k - 1].alu : u[k].array < u[k - 1].array); k--) {
+			struct unit t = u[k];
+
+			u[k] = u[k - 1];
+			u[k - 1] = t;
+		}
+}
+
+/*
+ * With two halves of ACC, the array computes one tile while the ALU drains the one before, and both
+ * wait for the longer of the two. The least sum of the longer ones is that where the times of both
+ * are in order.
+ */
+static int64_t alternating(const struct rivulet_board *b, const struct rvl_chain *c)
+{
+	struct unit array[RVL_CHAIN], alu[RVL_CHAIN];
+	int64_t sum = 0;
+
+	for (uint32_t i = 0; i < c->n; i++)
+		array[i] = alu[i] = unit_of(b, &c->l[i]);
+	sort_units(array, c->n, false);
+	sort_units(alu, c->n, true);
+	for (uint32_t i = 0, k = 0; i < c->n && k < c->n;) {
+		int64_t beside = rvl_min(array[i].n, alu[k].n);
+
+		sum += beside * rvl_max(array[i].array, alu[k].alu);
+		array[i].n -= beside;
+		alu[k].n -= beside;
+		i += !array[i].n;
+		k += !alu[k].n;
+	}
+	return sum;
+}
+
 /* The engines overlap; the port and the ALU are seldom busy to the last cycle. */
 static uint64_t estimate(const struct rivulet_board *b, const struct rvl_chain *c)
 {
 	struct rvl_busy sum = { 0 };
+	int64_t work;
 
 	for (uint32_t i = 0; i < c->n; i++) {
 		struct rvl_busy e = rvl_layer_busy(b, &c->l[i]);
@@ -164,7 +224,8 @@ static uint64_t estimate(const struct rivulet_board *b, const struct rvl_chain *
 		sum.alu += e.alu;
 		sum.port += e.port;
 	}
-	return rvl_max(rvl_max(sum.array, sum.alu), sum.port) + (sum.array + sum.alu + sum.port) / 8;
+	work = rvl_max(rvl_max(sum.array, sum.alu), sum.port);
+	return rvl_max(work, alternating(b, c)) + (sum.array + sum.alu + sum.port) / 8;
 }
 
 static void keep(struct rvl_chain_cuts *cuts, const struct rvl_chain *c)
@@ -239,6 +300,46 @@ static void set_heights(struct rvl_chain *c, int64_t th)
 }
 
 /*
+ * Divides the tiles for which the array takes longer than the ALU does for any tile: smaller groups
+ * of output blocks, of which more fit beside the long ones of the ALU. False: nothing is changed,
+ * or it does not fit.
+ */
+static bool balance(const struct rivulet_board *b, struct rvl_chain *c, int64_t rings)
+{
+	struct unit u[RVL_CHAIN];
+	bool changed = false;
+	int64_t alu = 0;
+
+	for (uint32_t i = 0; i < c->n; i++) {
+		u[i] = unit_of(b, &c->l[i]);
+		alu = rvl_max(alu, u[i].alu);
+	}
+	for (uint32_t i = 0; i < c->n; i++) {
+		struct rvl_layer *l = &c->l[i];
+
+		if (!l->mode || rvl_takes_blocks(l) || (l->to && l->to->chunk) || l->t.og == 1 ||
+		    4 * u[i].array <= 5 * alu)
+			continue;
+		rvl_tile_regroup(b, l, rvl_max(1, l->t.og * alu / u[i].array));
+		changed = true;
+	}
+	return changed && fits(b, c, rings);
+}
+
+/* Keeps the cut with tiles of other groups, too, if the engines wait less for one another. */
+static void keep_balanced(const struct rivulet_board *b, struct rvl_chain *c, int64_t rings,
+			  struct rvl_chain_cuts *cuts)
+{
+	uint64_t before = c->cost;
+
+	if (!balance(b, c, rings))
+		return;
+	c->cost = estimate(b, c);
+	if (c->cost * 100 < before * GAIN)
+		keep(cuts, c);
+}
+
+/*
  * Whether the cut fits with rings for @lead tiles ahead, and its first tiles are whole rows; with
  * @chunk, the last layer takes so many blocks of its operand at a time.
  */
@@ -248,6 +349,7 @@ static bool try_cut(const struct rivulet_board *b, const struct rvl_chain *form,
 {
 	struct rvl_chain c = *form;
 	int64_t rings;
+	bool whole;
 
 	link_rings(&c);
 	c.ring[c.n - 2].chunk = chunk;
@@ -260,7 +362,9 @@ static bool try_cut(const struct rivulet_board *b, const struct rvl_chain *form,
 		return false;
 	c.cost = estimate(b, &c);
 	keep(cuts, &c);
-	return c.l[0].t.tw == rvl_result_cols(&c.l[0]);
+	whole = c.l[0].t.tw == rvl_result_cols(&c.l[0]);
+	keep_balanced(b, &c, rings, cuts);
+	return whole;
 }
 
 /* ---- plans of WGT ---- */

@@ -543,6 +543,13 @@ static inline int64_t rvl_blocks_made(const struct rivulet_board *b, const struc
 }
 
 /**
+ * rvl_tile_regroup() - makes groups of at most @og output blocks
+ *
+ * Tiles, and what stays in WGT, are as they were; the layer may then need more words of WGT. Only
+ * for layers with a product.
+ */
+void rvl_tile_regroup(const struct rivulet_board *b, struct rvl_layer *l, int64_t og);
+/**
  * The same for a layer that shares the scratchpads with another layer. If an operand or the result
  * lies in a ring, tiles are whole rows, one after the other.
  */

@@ -702,6 +702,19 @@ static struct budget whole_layer(const struct rivulet_board *b, const struct rvl
 	return u;
 }
 
+void rvl_tile_regroup(const struct rivulet_board *b, struct rvl_layer *l, int64_t og)
+{
+	struct budget u = whole_layer(b, l);
+	int64_t was = rvl_ocgroups(b, l, l->t.og, NULL), groups = rvl_ocgroups(b, l, og, NULL);
+
+	l->t.og = og;
+	if (l->t.wgt_slots % was == 0) /* all stay */
+		l->t.wgt_slots = l->t.wgt_slots / was * groups;
+	if (l->t.prm_slots == was)
+		l->t.prm_slots = groups;
+	slot_sizes(&u, &l->t);
+}
+
 uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l)
 {
 	struct budget u;
