@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note OR MIT
 #include "dma.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define SLOW_UNIT 1024
@@ -188,11 +189,13 @@ static ALWAYS_INLINE uint64_t send(struct dma_transfer *t, uint64_t sent)
 
 void dma_init(struct dma *d, const struct rivulet_board *b)
 {
-	memset(d, 0, sizeof(*d));
+	memset(d, 0, offsetof(struct dma, fifo));
 	d->board = b;
 	d->last = DMA_STORE;
 	for (int i = 0; i < DMA_USERS; i++) {
 		d->transfer[i].fifo = &d->fifo[i];
+		d->fifo[i].head = d->fifo[i].count = 0;
+		d->fifo[i].used = 0;
 		d->fifo[i].size = (uint64_t)b->bursts * b->burst_bytes;
 	}
 }
@@ -310,7 +313,9 @@ struct dma_run dma_run(struct dma *d, enum dma_user who, uint64_t at, uint64_t u
 {
 	struct dma_run r = { .last = at, .next = at };
 
-	if (!alone(d, who))
+	const struct dma_transfer *t = &d->transfer[who];
+
+	if (at >= until || t->step + 1 >= t->steps || !alone(d, who))
 		return r;
 	if (who == DMA_LOAD)
 		r.next = run(d, DMA_LOAD, at, until, slow, &r);

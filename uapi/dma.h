@@ -53,11 +53,11 @@ struct dma_transfer {
 struct dma {
 	const struct rivulet_board *board;
 	struct dma_transfer transfer[DMA_USERS]; /* FETCH: ready, and the beats of its burst */
-	struct dma_fifo fifo[DMA_USERS];
 	uint64_t free;				 /* the port is */
 	uint64_t grant[DMA_GRANTS];		 /* of the bursts before */
 	uint64_t grants;
 	enum dma_user last; /* the one of LOAD and STORE that was granted last */
+	struct dma_fifo fifo[DMA_USERS]; /* last: dma_init() leaves the places in it as they are */
 };
 
 void dma_init(struct dma *d, const struct rivulet_board *b);

@@ -9,6 +9,7 @@
 #include "rivulet_footprint.h"
 #include "work.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,8 @@ enum unit {
 	UNITS
 };
 
+#define UNIT_BITS 4 /* of an event's key: its cycle, and in the lowest bits its unit */
+
 #define STALE(unit) (1u << (unit))
 #define STALE_WORK                                                                                 \
 	(STALE(UNIT_END + RIVULET_Q_CONV) | STALE(UNIT_END + RIVULET_Q_ALU) | STALE(UNIT_WORK))
@@ -88,16 +91,21 @@ struct rivulet_timeline {
 	struct queue queue[RIVULET_QUEUES];
 	uint32_t tokens[RIVULET_QUEUES][RIVULET_QUEUES]; /* [from][to] */
 	struct fetcher f;
-	struct dma dma;
 	struct work work; /* of CONV and ALU */
 	uint64_t now;
 	uint32_t next; /* index of the next instruction to dispatch */
 	enum end_state end;
 	bool stopped; /* no further instruction starts */
-	uint64_t at[UNITS]; /* of the next event of each unit, or NEVER */
+	/*
+	 * Keys of the next events of the units, or NEVER. The smallest key is that of the next event,
+	 * because the units of equal cycles are in their order.
+	 */
+	uint64_t key[UNITS];
+	uint64_t beside_grants; /* the smallest key of all units but UNIT_GRANT */
 	uint32_t stale;	    /* units whose next event has to be found again */
 	enum dma_user who;  /* of the next grant */
 	struct rivulet_event last; /* END, or where the fault is */
+	struct dma dma;		   /* behind what is zero at the start */
 };
 
 struct rivulet_timeline *rivulet_timeline_free(struct rivulet_timeline *t)
@@ -113,10 +121,11 @@ struct rivulet_timeline *rivulet_timeline_free(struct rivulet_timeline *t)
 struct rivulet_timeline *rivulet_timeline_new(const struct rivulet_board *b, rivulet_fetch_fn fetch,
 					      void *ctx)
 {
-	struct rivulet_timeline *t = calloc(1, sizeof(*t));
+	struct rivulet_timeline *t = malloc(sizeof(*t));
 
 	if (!t)
 		return NULL;
+	memset(t, 0, offsetof(struct rivulet_timeline, dma));
 	t->board = b;
 	t->fetch = fetch;
 	t->ctx = ctx;
@@ -502,6 +511,22 @@ static int end(struct rivulet_timeline *t, int queue, const struct rivulet_event
 	return push_tokens(t, queue, &f->e);
 }
 
+/* ---- keys of events ---- */
+
+/* Cycles beyond the cap that do not fit in a key become the last one that does. */
+static uint64_t key_of(enum unit unit, uint64_t at)
+{
+	uint64_t last = (NEVER >> UNIT_BITS) - 1;
+
+	return at == NEVER ? NEVER : (at < last ? at : last) << UNIT_BITS | unit;
+}
+
+/* The cycle of a key; of NEVER, one that no event has. */
+static uint64_t cycle_of(uint64_t key)
+{
+	return key >> UNIT_BITS;
+}
+
 /* ---- grants ---- */
 
 static struct flight *last_flight(struct queue *q)
@@ -557,18 +582,21 @@ static void grant(struct rivulet_timeline *t, enum dma_user who)
 	t->stale |= STALE(UNIT_START + number) | STALE(UNIT_END + number);
 }
 
-/* Grants the bursts before cycle @until in which no other unit can have a part. */
-static void grant_run(struct rivulet_timeline *t, uint64_t until)
+/*
+ * Grants the bursts from cycle @at on, before cycle @until, in which no other unit can have a part.
+ * Returns the cycle of the burst that follows them.
+ */
+static uint64_t grant_run(struct rivulet_timeline *t, uint64_t at, uint64_t until)
 {
 	struct queue *q = &t->queue[t->who == DMA_STORE ? RIVULET_Q_STORE : RIVULET_Q_LOAD];
 	struct dma_run r;
 
 	if (t->who == DMA_FETCH || uses_acc(&last_flight(q)->e.insn))
-		return;
-	r = dma_run(&t->dma, t->who, t->at[UNIT_GRANT], until, slowdown(t, last_flight(q)));
+		return at;
+	r = dma_run(&t->dma, t->who, at, until, slowdown(t, last_flight(q)));
 	t->now = r.last;
 	t->stats.port_busy += r.busy;
-	t->at[UNIT_GRANT] = r.next;
+	return r.next;
 }
 
 /*
@@ -577,14 +605,17 @@ static void grant_run(struct rivulet_timeline *t, uint64_t until)
  */
 static void grant_until(struct rivulet_timeline *t, uint64_t until)
 {
+	uint64_t at = cycle_of(t->key[UNIT_GRANT]);
+
 	do {
-		grant_run(t, until);
-		if (t->at[UNIT_GRANT] >= until)
-			return;
-		t->now = t->at[UNIT_GRANT];
+		at = grant_run(t, at, until);
+		if (at >= until)
+			break;
+		t->now = at;
 		grant(t, t->who);
-		t->at[UNIT_GRANT] = dma_next(&t->dma, &t->who);
-	} while (!t->stale && t->at[UNIT_GRANT] < until);
+		at = dma_next(&t->dma, &t->who);
+	} while (!t->stale && at < until);
+	t->key[UNIT_GRANT] = key_of(UNIT_GRANT, at);
 }
 
 /* ---- the job's end ---- */
@@ -652,32 +683,27 @@ static uint64_t next_of(struct rivulet_timeline *t, enum unit unit)
 	}
 }
 
-/* The unit of the next event, or UNITS. */
-static enum unit next_unit(struct rivulet_timeline *t)
+static uint64_t smaller(uint64_t a, uint64_t b)
 {
-	enum unit next = UNITS;
-	uint64_t at = NEVER;
+	return a < b ? a : b;
+}
+
+/* The key of the next event, or NEVER. */
+static uint64_t next_event(struct rivulet_timeline *t)
+{
+	uint64_t even = NEVER, odd = NEVER;
 
 	for (; t->stale; t->stale &= t->stale - 1) {
 		enum unit unit = __builtin_ctz(t->stale);
 
-		t->at[unit] = next_of(t, unit);
+		t->key[unit] = key_of(unit, next_of(t, unit));
 	}
-	for (enum unit unit = 0; unit < UNITS; unit++) { /* in a form without branches */
-		next = t->at[unit] < at ? unit : next;
-		at = t->at[unit] < at ? t->at[unit] : at;
+	for (enum unit unit = 0; unit < UNIT_GRANT; unit += 2) { /* without branches */
+		even = smaller(even, t->key[unit]);
+		odd = smaller(odd, t->key[unit + 1]);
 	}
-	return next;
-}
-
-/* The next event of the units other than the DMA port, at most the cap. */
-static uint64_t next_beside_grants(const struct rivulet_timeline *t)
-{
-	uint64_t at = cap(t) + 1;
-
-	for (enum unit unit = 0; unit < UNIT_GRANT; unit++)
-		at = t->at[unit] < at ? t->at[unit] : at;
-	return at;
+	t->beside_grants = smaller(even, odd);
+	return smaller(t->beside_grants, t->key[UNIT_GRANT]);
 }
 
 static int no_event(struct rivulet_timeline *t)
@@ -702,10 +728,12 @@ static uint32_t oldest(const struct rivulet_timeline *t)
 	return index;
 }
 
-/* Returns 1 with an event for the caller, 0 without one, or a fault. */
-static int handle(struct rivulet_timeline *t, enum unit unit, const struct rivulet_event **e)
+/* Returns 1 with an event for the caller, 0 without one, or a fault. @key: of the next event. */
+static int handle(struct rivulet_timeline *t, uint64_t key, const struct rivulet_event **e)
 {
-	t->now = t->at[unit];
+	enum unit unit = key & ((1u << UNIT_BITS) - 1);
+
+	t->now = cycle_of(key);
 	switch (unit) {
 	case UNIT_WORK:
 		work_step(&t->work, t->now);
@@ -714,7 +742,7 @@ static int handle(struct rivulet_timeline *t, enum unit unit, const struct rivul
 	case UNIT_DISPATCH:
 		return dispatch(t);
 	case UNIT_GRANT:
-		grant_until(t, next_beside_grants(t));
+		grant_until(t, smaller(cycle_of(t->beside_grants), cap(t) + 1));
 		return 0;
 	default:
 		return unit < UNIT_WORK ? end(t, unit - UNIT_END, e) :
@@ -725,13 +753,13 @@ static int handle(struct rivulet_timeline *t, enum unit unit, const struct rivul
 void rivulet_timeline_drain(struct rivulet_timeline *t)
 {
 	const struct rivulet_event *e;
-	enum unit unit;
+	uint64_t key;
 
 	t->stopped = true;
 	t->dma.transfer[DMA_FETCH].on = false;
 	t->stale = STALE(UNITS) - 1;
-	while ((unit = next_unit(t)) != UNITS && t->at[unit] <= cap(t))
-		handle(t, unit, &e);
+	while (cycle_of(key = next_event(t)) <= cap(t))
+		handle(t, key, &e);
 	t->stats.cycles = later(t->stats.cycles, t->now);
 }
 
@@ -743,15 +771,15 @@ int rivulet_timeline_next(struct rivulet_timeline *t, const struct rivulet_event
 	if (t->end == END_DONE)
 		return 0;
 	while (!r) {
-		enum unit unit;
+		uint64_t key;
 
 		ask_fetch(t);
-		unit = next_unit(t);
-		if (unit == UNITS)
+		key = next_event(t);
+		if (key == NEVER)
 			return no_event(t);
-		if (t->at[unit] > cap(t))
+		if (cycle_of(key) > cap(t))
 			return fault_at(t, oldest(t), -RIVULET_FAULT_ENDLESS);
-		r = handle(t, unit, e);
+		r = handle(t, key, e);
 	}
 	return r;
 }
