@@ -23,6 +23,7 @@
 #define RVL_NONE UINT32_MAX
 
 struct rvl_memo;
+struct rvl_choice;
 
 /* A command stream: bytes of be->cmds. */
 struct rvl_bcmd {
@@ -53,7 +54,7 @@ struct rvl_backend {
 	struct rvl_store **store; /* by tensor id; NULL: weights and other private constants */
 	struct rvl_layer **layer;
 	uint32_t n_layers, cap_layers;
-	struct rvl_layer *lowered; /* the layers before modes and cuts were chosen; or NULL */
+	struct rvl_choice *lowered; /* the layers before modes and cuts were chosen; or NULL */
 	struct rvl_bstep *step;
 	uint32_t n_steps, cap_steps;
 	/* Variants: one for each length that some level asks for; the last is the highest level's. */
@@ -159,7 +160,7 @@ struct rvl_keep {
  * in INP between cascades, where that costs less. @alone: the layers as they are cut without
  * cascades.
  */
-int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_layer *alone,
+int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_choice *alone,
 		    uint32_t n, struct rvl_keep *keep);
 /**
  * Decides which values stay in INP between two layers of a step, and which layers' first weights are

@@ -12,6 +12,7 @@
  */
 #include "npu/backend.h"
 #include "npu/chain.h"
+#include "npu/choice.h"
 #include "npu/stream.h"
 
 #include <errno.h>
@@ -160,8 +161,11 @@ static int take_best(struct search *s, uint32_t *taken)
 /* @form: room for the forms of a layer. */
 static void find_fastest(struct search *s, uint32_t i, struct rvl_layer *form)
 {
-	uint32_t n = s->l[i]->mode ? rvl_forms(s->be, &s->be->lowered[s->l - s->be->layer + i], form) : 0;
+	struct rvl_layer lowered = *s->l[i];
+	uint32_t n;
 
+	rvl_choice_use(&lowered, &s->be->lowered[s->l - s->be->layer + i]);
+	n = lowered.mode ? rvl_forms(s->be, &lowered, form) : 0;
 	s->fast[i] = *s->l[i];
 	for (uint32_t k = 0; k < n; k++)
 		if (rvl_array_time(s->be->board, &form[k]) < rvl_array_time(s->be->board, &s->fast[i]))
@@ -245,64 +249,68 @@ static int time_plain(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, 
 
 /* Without a cascade the layers are as they were. Their weights load ahead as they were timed. */
 static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
-			const struct rvl_layer *before)
+			const struct rvl_choice *before)
 {
 	struct rvl_layer **l = be->layer + step->layer0;
 	struct rivulet_explain_segment with = { 0 }, without = { 0 };
-	struct rvl_layer *plain = malloc(step->layers * sizeof(*plain));
-	int rc = plain ? time_step(be, l, step->layers, &with) : -ENOMEM;
+	struct rvl_choice *cascades = malloc(step->layers * sizeof(*cascades));
+	int rc = cascades ? time_step(be, l, step->layers, &with) : -ENOMEM;
 
-	for (uint32_t i = 0; i < step->layers && !rc; i++) {
-		plain[i] = *l[i];
-		*l[i] = before[i];
+	if (!rc) {
+		rvl_choices_of(l, step->layers, cascades);
+		rvl_choices_use(l, step->layers, before);
 	}
 	if (!rc)
 		rc = time_plain(be, l, step->layers, rvl_segment_cost(be, &with), &without);
 	if (!rc && rvl_segment_cost(be, &with) < rvl_segment_cost(be, &without)) {
-		for (uint32_t i = 0; i < step->layers; i++)
-			*l[i] = plain[i];
+		rvl_choices_use(l, step->layers, cascades);
 		count_bytes(be, &with, &without);
 	}
-	free(plain);
+	free(cascades);
 	return rc;
 }
 
-/* The layers of a step as they are tried, and the best so far. */
+/* The layers of a step as they are tried, and the least cost so far. */
 struct trial {
 	struct rvl_layer **l;
-	const struct rvl_layer *alone; /* without cascades */
-	struct rvl_layer *before, *best;
+	uint32_t n;
+	const struct rvl_choice *alone; /* without cascades */
 	struct rivulet_explain_segment least;
 };
 
-static void copy_layers(const struct trial *t, struct rvl_layer *to, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		to[i] = *t->l[i];
-}
-
-static void set_layers(const struct trial *t, const struct rvl_layer *from, uint32_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		*t->l[i] = from[i];
-}
-
-/* Divides the layers as they were again and keeps values; the best so far if they cost less. */
-static int try_keep(struct rvl_backend *be, struct trial *t, uint32_t n, struct rvl_keep *keep)
+/* Divides the layers again and keeps values; *better where they cost less than the least so far. */
+static int try_keep(struct rvl_backend *be, struct trial *t, struct rvl_keep *keep, bool *better)
 {
 	struct rivulet_explain_segment seg = { 0 };
-	int rc;
+	int rc = rvl_keep_values(be, t->l, t->alone, t->n, keep);
 
-	set_layers(t, t->before, n);
-	rc = rvl_keep_values(be, t->l, t->alone, n, keep);
+	*better = false;
 	if (rc || !keep->changes)
 		return rc;
-	rc = time_step(be, t->l, n, &seg);
-	if (rc || rvl_segment_cost(be, &seg) >= rvl_segment_cost(be, &t->least))
-		return rc;
-	t->least = seg;
-	copy_layers(t, t->best, n);
-	return 0;
+	rc = time_step(be, t->l, t->n, &seg);
+	*better = !rc && rvl_segment_cost(be, &seg) < rvl_segment_cost(be, &t->least);
+	if (*better)
+		t->least = seg;
+	return rc;
+}
+
+/* Tries it again from @before on, without results that take the places of operands. */
+static int try_without(struct rvl_backend *be, struct trial *t, const struct rvl_choice *before)
+{
+	struct rvl_keep without = { .operands = false };
+	struct rvl_choice *with = malloc(t->n * sizeof(*with));
+	bool better = false;
+	int rc = with ? 0 : -ENOMEM;
+
+	if (!rc) {
+		rvl_choices_of(t->l, t->n, with);
+		rvl_choices_use(t->l, t->n, before);
+		rc = try_keep(be, t, &without, &better);
+	}
+	if (!rc && !better)
+		rvl_choices_use(t->l, t->n, with);
+	free(with);
+	return rc;
 }
 
 /*
@@ -310,41 +318,40 @@ static int try_keep(struct rvl_backend *be, struct trial *t, uint32_t n, struct 
  * kept where the layers around it cost less, which can take the room of a better one later: the step
  * decides whether results take the places of operands.
  */
-static int keep_values(struct rvl_backend *be, struct rvl_bstep *step, const struct rvl_layer *alone)
+static int keep_values(struct rvl_backend *be, struct rvl_bstep *step, const struct rvl_choice *alone)
 {
-	struct rvl_keep with = { .operands = true }, without = { .operands = false };
+	struct rvl_keep with = { .operands = true };
 	uint32_t n = step->layers;
-	struct trial t = { .l = be->layer + step->layer0, .alone = alone,
-			   .before = calloc(2 * (size_t)n, sizeof(*t.before)) };
+	struct trial t = { .l = be->layer + step->layer0, .n = n, .alone = alone };
+	struct rvl_choice *before = malloc(n * sizeof(*before));
 	struct rivulet_explain_segment first = { 0 };
-	int rc = t.before ? rvl_time_layers(be, t.l, n, &first) : -ENOMEM;
+	bool better = false;
+	int rc = before ? rvl_time_layers(be, t.l, n, &first) : -ENOMEM;
 
+	t.least = first;
 	if (!rc) {
-		t.best = t.before + n;
-		t.least = first;
-		copy_layers(&t, t.before, n);
-		copy_layers(&t, t.best, n);
-		rc = try_keep(be, &t, n, &with);
+		rvl_choices_of(t.l, n, before);
+		rc = try_keep(be, &t, &with, &better);
 	}
+	if (!rc && !better)
+		rvl_choices_use(t.l, n, before);
 	if (!rc && with.taken)
-		rc = try_keep(be, &t, n, &without);
-	if (!rc) {
-		set_layers(&t, t.best, n);
+		rc = try_without(be, &t, before);
+	if (!rc)
 		count_bytes(be, &t.least, &first);
-	}
-	free(t.before);
+	free(before);
 	return rc;
 }
 
 static int cascade_step(struct rvl_backend *be, struct rvl_bstep *step)
 {
 	struct rvl_layer **l = be->layer + step->layer0;
-	struct rvl_layer *before = malloc(step->layers * sizeof(*before));
+	struct rvl_choice *before = malloc(step->layers * sizeof(*before));
 	uint32_t taken = 0;
 	int rc = before ? 0 : -ENOMEM;
 
-	for (uint32_t i = 0; i < step->layers && !rc; i++)
-		before[i] = *l[i];
+	if (!rc)
+		rvl_choices_of(l, step->layers, before);
 	for (uint32_t i = 0; i < step->layers && !rc; i += SEARCHED)
 		rc = chains_of(be, l + i, (uint32_t)rvl_min(step->layers - i, SEARCHED), &taken);
 	if (!rc)

@@ -6,6 +6,7 @@
  * and the better one of both is kept: it never costs more than without the rivals.
  */
 #include "npu/backend.h"
+#include "npu/choice.h"
 #include "npu/mode.h"
 
 #include <errno.h>
@@ -29,33 +30,36 @@ static void place_apart(const struct rvl_backend *be)
 
 /* What a step was decided to be. */
 struct decision {
-	struct rvl_layer *l;
+	struct rvl_choice *c; /* of its layers, once leave() has taken them */
 	struct rivulet_explain_segment seg;
 	int64_t cascade_bytes;
 };
 
 static int decide_step(struct rvl_backend *be, struct rvl_bstep *step, struct decision *d)
 {
-	struct rvl_layer **l = be->layer + step->layer0;
 	int64_t bytes = be->cascade_bytes;
 	int rc = rvl_choose_layers(be, step);
 
 	if (!rc)
 		rc = rvl_cascade(be, step);
 	if (!rc)
-		rc = rvl_time_layers(be, l, step->layers, &d->seg);
-	for (uint32_t i = 0; i < step->layers; i++)
-		d->l[i] = *l[i];
+		rc = rvl_time_layers(be, be->layer + step->layer0, step->layers, &d->seg);
 	d->cascade_bytes = be->cascade_bytes - bytes;
 	be->cascade_bytes = bytes;
 	return rc;
 }
 
-static void take(struct rvl_backend *be, const struct rvl_bstep *step, const struct decision *d)
+/* Keeps the choices of @d, and makes the layers what they were before. */
+static int leave(struct rvl_backend *be, const struct rvl_bstep *step, struct decision *d)
 {
-	for (uint32_t i = 0; i < step->layers; i++)
-		*be->layer[step->layer0 + i] = d->l[i];
-	be->cascade_bytes += d->cascade_bytes;
+	struct rvl_layer **l = be->layer + step->layer0;
+
+	d->c = malloc(step->layers * sizeof(*d->c));
+	if (!d->c)
+		return -ENOMEM;
+	rvl_choices_of(l, step->layers, d->c);
+	rvl_choices_use(l, step->layers, be->lowered + step->layer0);
+	return 0;
 }
 
 static bool has_product(const struct rvl_backend *be, const struct rvl_bstep *step)
@@ -83,37 +87,42 @@ static uint32_t rivals_of(const struct rvl_backend *be, const struct rvl_bstep *
 	return rivals;
 }
 
-/* Decides the step again without the modes @rivals. */
+/* Decides the step again without the modes @rivals, and keeps that if it is better than @with. */
 static int decide_without(struct rvl_backend *be, struct rvl_bstep *step, uint32_t rivals,
-			  struct decision *d)
+			  struct decision *with)
 {
+	struct rvl_layer **l = be->layer + step->layer0;
 	uint32_t modes = be->target.modes;
-	int rc;
+	struct decision without = { 0 };
+	int rc = leave(be, step, with);
 
-	for (uint32_t i = 0; i < step->layers; i++)
-		*be->layer[step->layer0 + i] = be->lowered[step->layer0 + i];
+	if (rc)
+		return rc;
 	be->target.modes &= ~rivals;
-	rc = decide_step(be, step, d);
+	rc = decide_step(be, step, &without);
 	be->target.modes = modes;
-	return rc;
+	if (rc)
+		return rc;
+	if (rvl_segment_better(be, &without.seg, &with->seg)) {
+		for (uint32_t i = 0; i < step->layers; i++)
+			l[i]->contest = with->c[i].contest; /* which the rivals were in */
+		with->cascade_bytes = without.cascade_bytes;
+	} else {
+		rvl_choices_use(l, step->layers, with->c);
+	}
+	return 0;
 }
 
 static int decide_both(struct rvl_backend *be, struct rvl_bstep *step)
 {
-	struct decision with = { .l = calloc(step->layers, sizeof(*with.l)) };
-	struct decision without = { .l = calloc(step->layers, sizeof(*without.l)) };
-	int rc = with.l && without.l ? decide_step(be, step, &with) : -ENOMEM;
+	struct decision with = { 0 };
+	int rc = decide_step(be, step, &with);
 	uint32_t rivals = rc ? 0 : rivals_of(be, step);
 
 	if (!rc && rivals)
-		rc = decide_without(be, step, rivals, &without);
-	for (uint32_t i = 0; i < step->layers && !rc && rivals; i++)
-		without.l[i].contest = with.l[i].contest; /* which the rivals were in */
-	if (!rc)
-		take(be, step,
-		     rivals && rvl_segment_better(be, &without.seg, &with.seg) ? &without : &with);
-	free(with.l);
-	free(without.l);
+		rc = decide_without(be, step, rivals, &with);
+	free(with.c);
+	be->cascade_bytes += rc ? 0 : with.cascade_bytes;
 	return rc;
 }
 
@@ -130,8 +139,7 @@ int rvl_decide(struct rvl_backend *be)
 		be->lowered = rvl_arena_array(be->g->arena, be->n_layers, sizeof(*be->lowered));
 		if (!be->lowered)
 			return rvl_fail(be->err, -ENOMEM, "no memory for layers");
-		for (uint32_t i = 0; i < be->n_layers; i++)
-			be->lowered[i] = *be->layer[i];
+		rvl_choices_of(be->layer, be->n_layers, be->lowered);
 		place_apart(be);
 	}
 	for (uint32_t i = 0; i < be->n_steps && !rc; i++)

@@ -14,6 +14,7 @@
  */
 #include "npu/backend.h"
 #include "npu/chain.h"
+#include "npu/choice.h"
 #include "npu/epilogue.h"
 #include "rivulet_footprint.h"
 
@@ -39,15 +40,16 @@ struct kept {
 struct keeper {
 	struct rvl_backend *be;
 	struct rvl_layer **l;
-	const struct rvl_layer *alone; /* as each layer is cut without a cascade */
+	const struct rvl_choice *alone; /* as each layer is cut without a cascade */
 	uint32_t n, groups, values, changes;
 	bool operands; /* results may take the places of operands, not only of second ones */
 	struct group *group;
 	struct kept *value;
 	struct rvl_ring *ring; /* of each layer whose result stays inside its cascade */
 	/* while a value is tried: layers @saved to @past_saved, their rings, and all groups as they were */
-	struct rvl_layer *layer;
+	struct rvl_choice *choice;
 	struct rvl_ring *rings;
+	uint32_t room; /* of both */
 	struct group *before;
 	uint32_t groups_before, saved, past_saved;
 };
@@ -374,24 +376,34 @@ static int cut_anew(struct keeper *k, uint32_t g, uint64_t *cost)
 /* ---- decisions ---- */
 
 /* Only the layers of groups [@first, @last] change until restore(). */
-static void save(struct keeper *k, uint32_t first, uint32_t last)
+static int save(struct keeper *k, uint32_t first, uint32_t last)
 {
-	k->saved = k->group[first].first;
-	k->past_saved = past(&k->group[last]);
-	for (uint32_t i = k->saved; i < k->past_saved; i++) {
-		k->layer[i - k->saved] = *k->l[i];
-		k->rings[i - k->saved] = k->ring[i];
+	uint32_t from = k->group[first].first, n = past(&k->group[last]) - from;
+
+	if (n > k->room) {
+		free(k->choice);
+		free(k->rings);
+		k->choice = malloc(n * sizeof(*k->choice));
+		k->rings = malloc(n * sizeof(*k->rings));
+		k->room = k->choice && k->rings ? n : 0;
 	}
+	if (n > k->room)
+		return -ENOMEM;
+	k->saved = from;
+	k->past_saved = from + n;
+	rvl_choices_of(k->l + from, n, k->choice);
+	memcpy(k->rings, k->ring + from, n * sizeof(*k->rings));
 	memcpy(k->before, k->group, k->groups * sizeof(*k->group));
 	k->groups_before = k->groups;
+	return 0;
 }
 
 static void restore(struct keeper *k)
 {
-	for (uint32_t i = k->saved; i < k->past_saved; i++) {
-		*k->l[i] = k->layer[i - k->saved];
-		k->ring[i] = k->rings[i - k->saved];
-	}
+	uint32_t n = k->past_saved - k->saved;
+
+	rvl_choices_use(k->l + k->saved, n, k->choice);
+	memcpy(k->ring + k->saved, k->rings, n * sizeof(*k->rings));
 	k->groups = k->groups_before;
 	memcpy(k->group, k->before, k->groups * sizeof(*k->group));
 }
@@ -411,12 +423,14 @@ static int try_merge(struct keeper *k, uint32_t g, bool *taken)
 	    !rvl_linked(k->be, k->l[past(a) - 1], k->l[past(a)]))
 		return 0;
 	rc = cost_of(k, first, after(k, g + 1), &before);
-	save(k, g, g + 1);
+	if (!rc)
+		rc = save(k, g, g + 1);
+	if (rc)
+		return rc;
 	a->n += a[1].n;
 	memmove(a + 1, a + 2, (k->groups - g - 2) * sizeof(*a));
 	k->groups--;
-	if (!rc)
-		rc = cut_anew(k, g, &cost);
+	rc = cut_anew(k, g, &cost);
 	if (!rc && cost != RVL_TOO_LONG)
 		rc = cost_of(k, first, after(k, g), &cost);
 	*taken = !rc && cost < before;
@@ -437,16 +451,18 @@ static int try_split(struct keeper *k, uint32_t g, bool *taken)
 	if (n == 1)
 		return 0;
 	rc = cost_of(k, first, after(k, g), &before);
-	save(k, g, g);
+	if (!rc)
+		rc = save(k, g, g);
+	if (rc)
+		return rc;
 	memmove(a + n, a + 1, (k->groups - g - 1) * sizeof(*a));
 	k->groups += n - 1;
 	for (uint32_t i = 0; i < n; i++) {
-		*k->l[a->first + i] = k->alone[a->first + i];
+		rvl_choice_use(k->l[a->first + i], &k->alone[a->first + i]);
 		a[i] = (struct group){ .first = a->first + i, .n = 1, .hi = a->hi };
 		limit(k, &a[i]);
 	}
-	if (!rc)
-		rc = cost_of(k, first, after(k, g + n - 1), &cost);
+	rc = cost_of(k, first, after(k, g + n - 1), &cost);
 	*taken = !rc && cost < before;
 	if (!*taken)
 		restore(k);
@@ -516,7 +532,8 @@ static int try_value(struct keeper *k, const struct kept *v)
 	uint64_t before, cost = 0;
 	int rc = cost_of(k, first, last, &before);
 
-	save(k, v->from, v->last);
+	if (!rc)
+		rc = save(k, v->from, v->last);
 	if (rc || !place(k, v))
 		return rc;
 	connect(k, v);
@@ -578,7 +595,7 @@ static uint32_t count_operands(const struct keeper *k)
 	return n;
 }
 
-int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_layer *alone,
+int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_choice *alone,
 		    uint32_t n, struct rvl_keep *keep)
 {
 	struct keeper k = { .be = be, .l = l, .alone = alone, .n = n, .operands = keep->operands };
@@ -587,10 +604,8 @@ int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct r
 	k.ring = rvl_arena_array(be->g->arena, n, sizeof(*k.ring));
 	k.group = calloc(2 * (size_t)n, sizeof(*k.group));
 	k.value = calloc(n, sizeof(*k.value));
-	k.layer = calloc(n, sizeof(*k.layer));
-	k.rings = calloc(n, sizeof(*k.rings));
 	k.before = k.group + n;
-	if (k.ring && k.group && k.value && k.layer && k.rings) {
+	if (k.ring && k.group && k.value) {
 		list_groups(&k);
 		rc = divide_again(&k);
 	}
@@ -600,7 +615,7 @@ int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct r
 	keep->taken = rc ? 0 : count_operands(&k);
 	free(k.group);
 	free(k.value);
-	free(k.layer);
+	free(k.choice);
 	free(k.rings);
 	return rc;
 }
