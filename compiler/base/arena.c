@@ -85,24 +85,34 @@ static void *refused(struct rvl_arena *a)
 	return NULL;
 }
 
-void *rvl_arena_alloc(struct rvl_arena *a, size_t bytes)
+static size_t aligned(size_t at, size_t align)
+{
+	return (at + align - 1) & ~(align - 1);
+}
+
+/* @align divides ARENA_ALIGN. */
+static void *alloc(struct rvl_arena *a, size_t bytes, size_t align)
 {
 	struct chunk *c = a->head;
-	size_t need;
-	unsigned char *p;
+	size_t need, at;
 
 	if (bytes > SIZE_MAX - ARENA_ALIGN)
 		return refused(a);
-	need = (bytes + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
-	if (need == 0)
-		need = ARENA_ALIGN;
-	if (!c || c->size - c->used < need)
+	need = aligned(bytes ? bytes : 1, align);
+	at = c ? aligned(c->used, align) : 0;
+	if (!c || at > c->size || c->size - at < need) {
 		c = chunk_add(a, need);
+		at = 0;
+	}
 	if (!c)
 		return refused(a);
-	p = (unsigned char *)(c + 1) + c->used;
-	c->used += need;
-	return memset(p, 0, need);
+	c->used = at + need;
+	return memset((unsigned char *)(c + 1) + at, 0, need);
+}
+
+void *rvl_arena_alloc(struct rvl_arena *a, size_t bytes)
+{
+	return alloc(a, bytes, ARENA_ALIGN);
 }
 
 void rvl_arena_release(struct rvl_arena *a, const void *p, size_t bytes)
@@ -123,6 +133,35 @@ void rvl_arena_release(struct rvl_arena *a, const void *p, size_t bytes)
 			malloc_trim(0);
 		return;
 	}
+}
+
+struct rvl_arena_mark rvl_arena_mark(const struct rvl_arena *a)
+{
+	if (!a->head)
+		return (struct rvl_arena_mark){ NULL };
+	return (struct rvl_arena_mark){ a->head, a->head->next, a->head->used };
+}
+
+/* Frees the chunks from *@c on before @end. */
+static void drop_chunks(struct rvl_arena *a, struct chunk **c, const struct chunk *end)
+{
+	while (*c != end) {
+		struct chunk *own = *c;
+
+		*c = own->next;
+		a->held -= own->size;
+		free(own);
+	}
+}
+
+/* A chunk is added before the head of the mark, or between it and the one behind it. */
+void rvl_arena_rewind(struct rvl_arena *a, const struct rvl_arena_mark *m)
+{
+	drop_chunks(a, &a->head, m->head);
+	if (!m->head)
+		return;
+	drop_chunks(a, &a->head->next, m->next);
+	a->head->used = m->used;
 }
 
 bool rvl_arena_failed(const struct rvl_arena *a)
@@ -151,7 +190,7 @@ void *rvl_arena_array(struct rvl_arena *a, size_t n, size_t size)
 
 char *rvl_arena_strndup(struct rvl_arena *a, const char *s, size_t len)
 {
-	char *p = len < SIZE_MAX ? rvl_arena_alloc(a, len + 1) : refused(a);
+	char *p = len < SIZE_MAX ? alloc(a, len + 1, 1) : refused(a);
 
 	if (p && len)
 		memcpy(p, s, len);

@@ -37,6 +37,19 @@ bool rvl_arena_failed(const struct rvl_arena *a);
  */
 void rvl_arena_release(struct rvl_arena *a, const void *p, size_t bytes);
 
+/** struct rvl_arena_mark - a state of an arena that rvl_arena_rewind() comes back to */
+struct rvl_arena_mark {
+	void *head, *next;
+	size_t used;
+};
+
+/**
+ * rvl_arena_mark() - the present state
+ * rvl_arena_rewind() - frees all that was allocated since; nothing older was released meanwhile
+ */
+struct rvl_arena_mark rvl_arena_mark(const struct rvl_arena *a);
+void rvl_arena_rewind(struct rvl_arena *a, const struct rvl_arena_mark *m);
+
 /** Bytes that the arena holds, without its own bookkeeping. */
 size_t rvl_arena_held(const struct rvl_arena *a);
 

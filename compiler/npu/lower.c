@@ -73,6 +73,7 @@ static const char *settle_mode(struct rvl_graph *g, const struct rivulet_board *
 const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void *arg)
 {
 	const struct rivulet_board *b = arg;
+	struct rvl_arena_mark before = rvl_arena_mark(g->arena);
 	struct rvl_layer *l;
 	const char *why;
 
@@ -83,7 +84,11 @@ const char *rvl_backend_fits(struct rvl_graph *g, const struct rvl_node *n, void
 		if (n->out[i] && !io_reachable(g, n->out[i]))
 			return "the device reaches only the first 12 inputs and outputs";
 	l = rvl_layer_build(g, n, false, &why);
-	return l && rvl_layer_settle(g, b, l, &why) ? settle_mode(g, b, l) : why;
+	if (l && rvl_layer_settle(g, b, l, &why))
+		why = settle_mode(g, b, l);
+	if (!why) /* else the reason may be in the arena */
+		rvl_arena_rewind(g->arena, &before);
+	return why;
 }
 
 /* ---- fusion ---- */

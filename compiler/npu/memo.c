@@ -26,6 +26,7 @@
 
 #define SETS 1024
 #define WAYS 4	  /* times of a set; a new one takes the place of the oldest */
+#define FOLDED	 65536 /* bytes of a key that are hashed at a time */
 #define NUMBERED 8 /* layers whose values are numbered; those of more layers stay as they are */
 
 struct entry {
@@ -103,8 +104,17 @@ static void *number_of(struct rvl_memo *m, const struct rvl_store *s)
 	return (void *)(uintptr_t)*number;
 }
 
+/* Adds bytes to the key. Many bytes become their hash, which those that follow are hashed with. */
 static int add(struct rvl_memo *m, const void *p, size_t size)
 {
+	uint8_t hash[32];
+
+	if (m->bytes.size >= FOLDED) {
+		rivulet_sha256(m->bytes.data, m->bytes.size, hash);
+		m->bytes.size = 0;
+		if (rvl_bytes_add(&m->bytes, hash, sizeof(hash), 1, NULL))
+			return -ENOMEM;
+	}
 	return rvl_bytes_add(&m->bytes, p, size, 1, NULL);
 }
 
