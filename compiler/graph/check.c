@@ -144,9 +144,18 @@ static uint32_t listed_as_user(const struct rvl_tensor *t, const struct rvl_node
 	return c;
 }
 
-/* @made[id] is 1 for tensors that exist before this node runs. */
-static int verify_node(const struct rvl_node *n, unsigned char *made, struct rvl_err *err)
+/* By the numbers of tensors and nodes. */
+struct verifier {
+	unsigned char *made; /* 1 for tensors that exist before this node runs */
+	uint32_t *reads;     /* operands of nodes that are the tensor */
+	uint32_t *listed;    /* how often the node is among the users of one tensor; else 0 */
+	struct rvl_kernel_desc *d;
+};
+
+static int verify_node(const struct rvl_node *n, struct verifier *v, struct rvl_err *err)
 {
+	unsigned char *made = v->made;
+
 	for (uint32_t i = 0; i < n->n_in; i++) {
 		const struct rvl_tensor *t = n->in[i];
 
@@ -155,9 +164,7 @@ static int verify_node(const struct rvl_node *n, unsigned char *made, struct rvl
 		if (!made[t->id])
 			return rvl_fail(err, -EINVAL, "node '%s' (%s) reads '%s' before it is produced",
 					n->name, n->op_type, t->name);
-		if (listed_as_user(t, n) != uses_of(n, t))
-			return rvl_fail(err, -EINVAL, "tensor '%s' does not list its user '%s'",
-					t->name, n->name);
+		v->reads[t->id]++;
 	}
 	for (uint32_t i = 0; i < n->n_out; i++) {
 		const struct rvl_tensor *t = n->out[i];
@@ -241,8 +248,31 @@ static int verify_store(const struct rvl_tensor *t, struct rvl_err *err)
 	return 0;
 }
 
-static int verify_users(const struct rvl_tensor *t, struct rvl_err *err)
+/* Whether each operand that is the tensor is listed once. */
+static bool lists_its_users(const struct rvl_tensor *t, const struct verifier *v)
 {
+	bool ok = v->reads[t->id] == t->n_users;
+
+	for (uint32_t i = 0; i < t->n_users; i++)
+		v->listed[t->users[i]->id]++;
+	for (uint32_t i = 0; i < t->n_users; i++) {
+		uint32_t *listed = &v->listed[t->users[i]->id];
+
+		ok &= !*listed || *listed == uses_of(t->users[i], t);
+		*listed = 0;
+	}
+	return ok;
+}
+
+static int verify_users(const struct rvl_graph *g, const struct rvl_tensor *t, const struct verifier *v,
+			struct rvl_err *err)
+{
+	if (lists_its_users(t, v))
+		return 0;
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (uses_of(g->nodes[i], t) && listed_as_user(t, g->nodes[i]) != uses_of(g->nodes[i], t))
+			return rvl_fail(err, -EINVAL, "tensor '%s' does not list its user '%s'",
+					t->name, g->nodes[i]->name);
 	for (uint32_t i = 0; i < t->n_users; i++)
 		if (!uses_of(t->users[i], t))
 			return rvl_fail(err, -EINVAL,
@@ -251,9 +281,9 @@ static int verify_users(const struct rvl_tensor *t, struct rvl_err *err)
 	return 0;
 }
 
-static int verify_all(const struct rvl_graph *g, unsigned char *made, struct rvl_kernel_desc *d,
-		      struct rvl_err *err)
+static int verify_all(const struct rvl_graph *g, struct verifier *v, struct rvl_err *err)
 {
+	unsigned char *made = v->made;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < g->n_tensors; i++) {
@@ -264,14 +294,14 @@ static int verify_all(const struct rvl_graph *g, unsigned char *made, struct rvl
 			return rvl_fail(err, -EINVAL, "input '%s' is a constant too", t->name);
 	}
 	for (uint32_t i = 0; i < g->n_nodes && !rc; i++) {
-		rc = verify_node(g->nodes[i], made, err);
+		rc = verify_node(g->nodes[i], v, err);
 		if (!rc)
-			rc = verify_layouts(g->nodes[i], d, err);
+			rc = verify_layouts(g->nodes[i], v->d, err);
 		if (!rc)
-			rc = verify_pitches(g->nodes[i], d, err);
+			rc = verify_pitches(g->nodes[i], v->d, err);
 	}
 	for (uint32_t i = 0; i < g->n_tensors && !rc; i++)
-		rc = verify_users(g->tensors[i], err);
+		rc = verify_users(g, g->tensors[i], v, err);
 	for (uint32_t i = 0; i < g->n_tensors && !rc; i++)
 		rc = verify_store(g->tensors[i], err);
 	for (uint32_t i = 0; i < g->n_outputs && !rc; i++)
@@ -283,12 +313,16 @@ static int verify_all(const struct rvl_graph *g, unsigned char *made, struct rvl
 
 int rvl_graph_verify(const struct rvl_graph *g, struct rvl_err *err)
 {
-	unsigned char *made = calloc(g->n_tensors + 1u, 1);
-	struct rvl_kernel_desc *d = malloc(sizeof(*d));
-	int rc = made && d ? verify_all(g, made, d, err) : no_memory(err);
+	struct verifier v = { .made = calloc(g->n_tensors + 1u, 1),
+			      .reads = calloc(g->n_tensors + 1u, sizeof(*v.reads)),
+			      .listed = calloc(g->next_node_id + 1u, sizeof(*v.listed)),
+			      .d = malloc(sizeof(*v.d)) };
+	int rc = v.made && v.reads && v.listed && v.d ? verify_all(g, &v, err) : no_memory(err);
 
-	free(made);
-	free(d);
+	free(v.made);
+	free(v.reads);
+	free(v.listed);
+	free(v.d);
 	return rc;
 }
 

@@ -139,10 +139,10 @@ int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t
 uint64_t rvl_segment_cost(const struct rvl_backend *be, const struct rivulet_explain_segment *seg);
 /** The cost of layers as cascades compare them; or RVL_TOO_LONG. */
 int rvl_cost_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n, uint64_t *cost);
-/** Whether another step reads or writes @s, too. */
-bool rvl_crosses_steps(const struct rvl_backend *be, const struct rvl_store *s);
+/** Sets for each store how many layers read it, and whether steps pass it on. */
+void rvl_count_readers(const struct rvl_backend *be);
 /** Whether @b alone reads what @a makes, as the same image, so that they can be in one cascade. */
-bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const struct rvl_layer *b);
+bool rvl_linked(const struct rvl_layer *a, const struct rvl_layer *b);
 /**
  * struct rvl_keep - how values are kept in INP
  * @operands: a result may take the place of what the first layer of its cascade reads, not only of a

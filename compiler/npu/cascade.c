@@ -131,7 +131,7 @@ static int try_from(struct search *s, uint32_t first)
 
 	for (uint32_t n = 2; n <= RVL_CHAIN && first + n <= s->n && !rc; n++) {
 		if (!s->l[first]->mode ||
-		    !rvl_linked(s->be, s->l[first + n - 2], s->l[first + n - 1]))
+		    !rvl_linked(s->l[first + n - 2], s->l[first + n - 1]))
 			break;
 		rc = try_chain(s, first, n);
 	}

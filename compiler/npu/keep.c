@@ -79,7 +79,7 @@ static bool made_whole(const struct keeper *k, const struct rvl_layer *l)
 		return false;
 	return !l->to && !l->has_bits && !l->in.flat && !l->out.pixels && !l->e.real &&
 	       l->out.v.n == 1 && s->blocked && s->place == RIVULET_PLACE_ARENA && !s->base &&
-	       !s->has_parts && !rvl_crosses_steps(k->be, s);
+	       !s->has_parts && !s->crosses;
 }
 
 /* Whether layer @i can read the value, which is its operand, in INP. */
@@ -103,19 +103,20 @@ static bool adds_whole(const struct rvl_layer *l, const struct rvl_view *v)
 static uint32_t last_reader(const struct keeper *k, uint32_t maker)
 {
 	const struct rvl_operand *o = &k->l[maker]->out;
-	uint32_t last = 0;
+	uint32_t last = 0, found = 0;
 
-	for (uint32_t i = 0; i < k->n; i++) {
+	for (uint32_t i = maker + 1; i < k->n && found < o->s->readers; i++) {
 		const struct rvl_layer *l = k->l[i];
 		bool in = l->in.s == o->s, b = l->has_b && l->b.s == o->s;
 
 		if (!in && !b)
 			continue;
-		if (i <= maker || (in && !reads_whole(k, i, &o->v)) || (b && !adds_whole(l, &o->v)))
+		if ((in && !reads_whole(k, i, &o->v)) || (b && !adds_whole(l, &o->v)))
 			return 0;
 		last = i;
+		found += in + b;
 	}
-	return last;
+	return found == o->s->readers ? last : 0; /* else a layer before it reads it, or one of another step */
 }
 
 /* Words between rows as the readers need them: those that take several taps in a pass need a pitch.
@@ -420,7 +421,7 @@ static int try_merge(struct keeper *k, uint32_t g, bool *taken)
 
 	*taken = false;
 	if (g + 1 == k->groups || a->n + a[1].n > RVL_CHAIN || !k->l[a->first]->mode ||
-	    !rvl_linked(k->be, k->l[past(a) - 1], k->l[past(a)]))
+	    !rvl_linked(k->l[past(a) - 1], k->l[past(a)]))
 		return 0;
 	rc = cost_of(k, first, after(k, g + 1), &before);
 	if (!rc)

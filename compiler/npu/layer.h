@@ -43,6 +43,8 @@ struct rvl_store {
 	bool made;     /* a layer writes it, not only a value of which it is a part */
 	bool used;     /* by any step */
 	uint32_t plan; /* memplan.c's index */
+	uint32_t readers; /* operands of layers that are it, once all steps are made */
+	bool crosses;	  /* it is among what a step reads or writes */
 	struct rvl_view view;
 	uint32_t slot;
 	uint64_t offset; /* ARENA: after planning; CONST: in the file */

@@ -4,31 +4,26 @@
 
 #define BYTES_COST 64 /* bytes of the port that weigh as much as a cycle: they cost energy */
 
-static uint32_t readers(const struct rvl_backend *be, const struct rvl_store *s)
+static void note_crossing(const struct rvl_backend *be, struct rvl_tensor *const *t, uint32_t n)
 {
-	uint32_t n = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (t[i] && be->store[t[i]->id])
+			be->store[t[i]->id]->crosses = true;
+}
 
+void rvl_count_readers(const struct rvl_backend *be)
+{
 	for (uint32_t i = 0; i < be->n_layers; i++) {
 		const struct rvl_layer *l = be->layer[i];
 
-		n += (l->in.s == s) + (l->has_b && l->b.s == s);
+		l->in.s->readers++;
+		if (l->has_b)
+			l->b.s->readers++;
 	}
-	return n;
-}
-
-bool rvl_crosses_steps(const struct rvl_backend *be, const struct rvl_store *s)
-{
 	for (uint32_t i = 0; i < be->n_steps; i++) {
-		const struct rvl_bstep *t = &be->step[i];
-
-		for (uint32_t j = 0; j < t->nread; j++)
-			if (be->store[t->read[j]->id] == s)
-				return true;
-		for (uint32_t j = 0; j < t->nwrite; j++)
-			if (be->store[t->write[j]->id] == s)
-				return true;
+		note_crossing(be, be->step[i].read, be->step[i].nread);
+		note_crossing(be, be->step[i].write, be->step[i].nwrite);
 	}
-	return false;
 }
 
 /* Whether @b can read what @a makes in a ring; where @b has no product, rows of it are copied. */
@@ -46,7 +41,7 @@ static bool makes_ring(const struct rvl_layer *l)
 	return l->mode || (l->e.pool && !l->has_b && l->out.v.n == 1);
 }
 
-bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const struct rvl_layer *b)
+bool rvl_linked(const struct rvl_layer *a, const struct rvl_layer *b)
 {
 	const struct rvl_store *s = a->out.s;
 
@@ -54,7 +49,7 @@ bool rvl_linked(const struct rvl_backend *be, const struct rvl_layer *a, const s
 	       !b->in.pixels &&
 	       reads_ring(a, b) && b->in.s == s && s->blocked && s->place == RIVULET_PLACE_ARENA &&
 	       !s->base && !s->has_parts && rvl_view_equal(&a->out.v, &b->in.v) &&
-	       readers(be, s) == 1 && !rvl_crosses_steps(be, s);
+	       s->readers == 1 && !s->crosses;
 }
 
 double rvl_segment_joule(const struct rvl_backend *be, const struct rivulet_explain_segment *seg)

@@ -705,6 +705,8 @@ int rvl_lower(struct rvl_backend *be)
 		size_stores(be);
 	if (!rc)
 		rc = rvl_steps_make(be, node_layer);
+	if (!rc)
+		rvl_count_readers(be);
 	free(node_layer);
 	return rc;
 }

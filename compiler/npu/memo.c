@@ -261,7 +261,8 @@ static int add_stores(struct rvl_memo *m)
 		c.size = rank_of(m, ends, s->slot, s->offset + s->size);
 		c.base = number_of(m, s->base);
 		c.root = NULL;
-		c.plan = 0;
+		c.plan = c.readers = 0;
+		c.crosses = false;
 		rc = add(m, &c, sizeof(c));
 		if (!rc)
 			rc = add(m, &in_page, sizeof(in_page));
