@@ -21,6 +21,7 @@ CFLAGS_kernels/int8/tables_avx512 := -O3
 # Loops of elementwise functions are written for the vectoriser.
 CFLAGS_kernels/float/math := -O3 -fno-trapping-math
 CFLAGS_kernels/float/bytes := -O3
+CFLAGS_kernels/float/product := -O3 -fno-trapping-math
 CFLAGS_kernels/float/plane := -O3 -fno-trapping-math
 CFLAGS_kernels/binary/fast := -O3
 CFLAGS_kernels/op_binary := -O3 -fno-trapping-math

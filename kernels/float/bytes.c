@@ -59,11 +59,17 @@ static void sum_base(const struct rvl_f32_sum_call *c)
 #define COLS 16		/* that are summed side by side, */
 #define ROWS 4		/* and rows */
 #define NEAR 64		/* bytes: weights of so many columns at most lie in adjacent lines */
+#define LINE 64		/* columns of one row that are summed side by side */
+#define LINE_BLOCK 16	/* rows of weights under it that are summed together */
+#define AHEAD 256	/* bytes */
 #define BLOCK 8		/* rows of weights, which lie apart, that stay in the first-level cache */
 
-/* Adds products of two rows of weights and as many values of each row of v, which are a pair of int16. */
-INLINE AVX2 void add_pair(__m128i first, __m128i second, const int32_t *pair, int rows, bool u8,
-			  __m256i sum[ROWS][2])
+/*
+ * Adds products of two rows of weights and as many values of each row of v, which are a pair of int16
+ * at @v. A row of v is read when it is needed, because the sums of four rows fill the registers.
+ */
+INLINE AVX2 void add_pair(__m128i first, __m128i second, const int16_t *v, int64_t v_row, int rows,
+			  bool u8, __m256i sum[ROWS][2])
 {
 	__m128i low = _mm_unpacklo_epi8(first, second), high = _mm_unpackhi_epi8(first, second);
 	__m256i w0 = u8 ? _mm256_cvtepu8_epi16(low) : _mm256_cvtepi8_epi16(low);
@@ -71,11 +77,22 @@ INLINE AVX2 void add_pair(__m128i first, __m128i second, const int32_t *pair, in
 
 #pragma GCC unroll 4
 	for (int r = 0; r < rows; r++) {
-		__m256i v = _mm256_set1_epi32(pair[r]);
+		__m256i pair = _mm256_castps_si256(
+			_mm256_broadcast_ss((const float *)(const void *)(v + r * v_row)));
 
-		sum[r][0] = _mm256_add_epi32(sum[r][0], _mm256_madd_epi16(v, w0));
-		sum[r][1] = _mm256_add_epi32(sum[r][1], _mm256_madd_epi16(v, w1));
+		sum[r][0] = _mm256_add_epi32(sum[r][0], _mm256_madd_epi16(pair, w0));
+		sum[r][1] = _mm256_add_epi32(sum[r][1], _mm256_madd_epi16(pair, w1));
+		/* One row after the other: gcc would keep the products of all rows and spill sums. */
+		__asm__("" : "+x"(sum[r][0]), "+x"(sum[r][1]));
 	}
+}
+
+INLINE AVX2 void add_to(uint32_t *y, const __m256i sum[2])
+{
+	__m256i *to = (__m256i *)y;
+
+	_mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), sum[0]));
+	_mm256_storeu_si256(to + 1, _mm256_add_epi32(_mm256_loadu_si256(to + 1), sum[1]));
 }
 
 /* Rows [row, row + rows), columns [i, i + COLS), products [j, past). @rows and @u8 are constant. */
@@ -84,41 +101,69 @@ INLINE AVX2 void sum_tile(const struct rvl_f32_sum_call *c, int64_t row, int row
 {
 	const uint8_t *w = (const uint8_t *)c->w + i + j * c->w_row;
 	const int16_t *v = c->v + row * c->v_row;
+	int16_t last[2 * ROWS] = { 0 };
 	__m256i sum[ROWS][2];
-	int32_t pair[ROWS];
 
 #pragma GCC unroll 4
 	for (int r = 0; r < rows; r++)
 		sum[r][0] = sum[r][1] = _mm256_setzero_si256();
-	for (; j + 2 <= past; j += 2, w += 2 * c->w_row) {
-#pragma GCC unroll 4
-		for (int r = 0; r < rows; r++)
-			memcpy(&pair[r], v + r * c->v_row + j, sizeof(pair[r]));
+	for (; j + 2 <= past; j += 2, w += 2 * c->w_row)
 		add_pair(_mm_loadu_si128((const __m128i *)w),
-			 _mm_loadu_si128((const __m128i *)(w + c->w_row)), pair, rows, u8, sum);
-	}
+			 _mm_loadu_si128((const __m128i *)(w + c->w_row)), v + j, c->v_row, rows, u8, sum);
 	if (j < past) {
 		for (int r = 0; r < rows; r++)
-			pair[r] = (uint16_t)v[r * c->v_row + j];
-		add_pair(_mm_loadu_si128((const __m128i *)w), _mm_setzero_si128(), pair, rows, u8, sum);
+			last[2 * r] = v[r * c->v_row + j];
+		add_pair(_mm_loadu_si128((const __m128i *)w), _mm_setzero_si128(), last, 2, rows, u8, sum);
 	}
 #pragma GCC unroll 4
-	for (int r = 0; r < rows; r++) {
-		__m256i *y = (__m256i *)(c->y + (row + r) * c->y_row + i);
+	for (int r = 0; r < rows; r++)
+		add_to(c->y + (row + r) * c->y_row + i, sum[r]);
+}
 
-		_mm256_storeu_si256(y, _mm256_add_epi32(_mm256_loadu_si256(y), sum[r][0]));
-		_mm256_storeu_si256(y + 1, _mm256_add_epi32(_mm256_loadu_si256(y + 1), sum[r][1]));
+/* Columns [i, i + LINE) of one row, products [j, past). */
+INLINE AVX2 void sum_line(const struct rvl_f32_sum_call *c, int64_t i, int64_t j, int64_t past, bool u8)
+{
+	const uint8_t *w = (const uint8_t *)c->w + i + j * c->w_row;
+	__m256i sum[LINE / COLS][2];
+	int16_t last[2] = { 0 };
+
+#pragma GCC unroll 4
+	for (int g = 0; g < LINE / COLS; g++)
+		sum[g][0] = sum[g][1] = _mm256_setzero_si256();
+	for (; j + 2 <= past; j += 2, w += 2 * c->w_row) {
+		/* Rows lie too far apart for the processor to find out what is read next. */
+		__builtin_prefetch(w + AHEAD);
+		__builtin_prefetch(w + c->w_row + AHEAD);
+#pragma GCC unroll 4
+		for (int g = 0; g < LINE / COLS; g++)
+			add_pair(_mm_loadu_si128((const __m128i *)w + g),
+				 _mm_loadu_si128((const __m128i *)(w + c->w_row) + g), c->v + j, 0, 1, u8,
+				 sum + g);
 	}
+	if (j < past) {
+		last[0] = c->v[j];
+#pragma GCC unroll 4
+		for (int g = 0; g < LINE / COLS; g++)
+			add_pair(_mm_loadu_si128((const __m128i *)w + g), _mm_setzero_si128(), last, 0, 1, u8,
+				 sum + g);
+	}
+#pragma GCC unroll 4
+	for (int g = 0; g < LINE / COLS; g++)
+		add_to(c->y + i + g * COLS, sum[g]);
 }
 
 INLINE AVX2 void sum_all(const struct rvl_f32_sum_call *c, bool u8)
 {
 	int64_t block = c->n <= NEAR ? c->k : BLOCK, whole = c->n / COLS * COLS;
+	int64_t lines = c->rows == 1 ? c->n / LINE * LINE : 0;
 
+	for (int64_t j = 0; lines && j < c->k; j += LINE_BLOCK)
+		for (int64_t i = 0; i < lines; i += LINE)
+			sum_line(c, i, j, rvl_least(j + LINE_BLOCK, c->k), u8);
 	for (int64_t j = 0; j < c->k; j += block) {
 		int64_t past = rvl_least(j + block, c->k);
 
-		for (int64_t i = 0; i < whole; i += COLS) {
+		for (int64_t i = lines; i < whole; i += COLS) {
 			int64_t r = 0;
 
 			for (; r + ROWS <= c->rows; r += ROWS)

@@ -157,55 +157,89 @@ static void add_product(const struct net *k, uint32_t i, int d, int first, int p
 }
 
 #define PART 256	/* elements of an operand that are quantised at a time */
+#define MOST_STEPS 16	/* whose operands are quantised together */
 
-/* Adds to @sum the weights of input @i times elements [first, first + n) of @v. Returns these elements' sum. */
-static int32_t add_bytes(const struct net *k, uint32_t i, int d, int64_t first, int64_t n, const float *v,
-			 float scale, int32_t zero, uint32_t *sum)
+/* Vectors that are multiplied by weights of 8 bits. */
+struct byte_rows {
+	const float *v;
+	int64_t v_row, rows;
+	float scale;
+	int32_t zero;
+	uint32_t *sum;			/* [rows][gates * n] */
+	uint32_t total[MOST_STEPS];	/* of the elements of each vector */
+};
+
+/* Adds to the sums the weights of input @i times elements [first, first + n) of each vector. */
+static void add_bytes(const struct net *k, uint32_t i, int d, int64_t first, int64_t n, struct byte_rows *b)
 {
 	const struct rvl_value *w = &k->c->in[i];
-	int64_t rows = k->kind->gates * k->n, cols = i == 1 ? k->in : k->n;
-	int32_t total = 0;
-	int16_t part[PART];
+	int64_t gates = k->kind->gates * k->n, cols = i == 1 ? k->in : k->n;
+	int16_t part[MOST_STEPS * PART];
 	struct rvl_f32_sum_call sums = {
-		.v = part, .rows = 1, .k = n, .w = (const uint8_t *)w->data + (d * cols + first) * rows,
-		.u8 = w->type == RVL_TYPE_U8, .w_row = rows, .n = rows, .y = sum,
+		.v = part, .v_row = PART, .rows = b->rows, .k = n,
+		.w = (const uint8_t *)w->data + (d * cols + first) * gates,
+		.u8 = w->type == RVL_TYPE_U8, .w_row = gates, .n = gates, .y = b->sum, .y_row = gates,
 	};
 
-	for (int64_t c = 0; c < n; c++) {
-		part[c] = (int16_t)(rvl_quantize(v[first + c], scale, zero, 0, 255) - zero);
-		total += part[c];
-	}
+	for (int64_t r = 0; r < b->rows; r++)
+		for (int64_t c = 0; c < n; c++) {
+			const float *v = b->v + r * b->v_row + first + c;
+			int32_t q = rvl_quantize(*v, b->scale, b->zero, 0, 255) - b->zero;
+
+			part[r * PART + c] = (int16_t)q;
+			b->total[r] += (uint32_t)q;
+		}
 	rvl_f32_kernels()->bytes->sum(&sums);
-	return total;
 }
 
-/*
- * The same with weights of 8 bits: @v is quantised to uint8, with the range of the whole of X or of
- * the hidden state of this step, and the products are summed as integers. The workspace behind the
- * gates holds the sums.
- */
-static void add_quantised(const struct net *k, uint32_t i, int d, const float *v, float *y)
+/* Adds the products of vectors by the weights of input @i to @y, [rows][gates * n]. */
+static void add_rows(const struct net *k, uint32_t i, int d, struct byte_rows *b, float *y)
 {
 	const struct rvl_value *scale = &k->c->in[6 + 2 * i], *zero = &k->c->in[7 + 2 * i];
 	int64_t cols = i == 1 ? k->in : k->n, n = k->kind->gates * k->n;
 	int64_t step = rvl_count(scale) == k->dirs * n, z_step = rvl_count(zero) == k->dirs * n;
-	uint32_t *sum = (uint32_t *)(y + n);
-	int32_t v_zero = k->x_zero;
-	uint32_t total = 0;
 	const float *s = (const float *)scale->data + d * (step ? n : 1);
-	float v_scale = k->x_scale;
 
-	if (i == 2)
-		rvl_dynamic_scale(v, cols, &v_scale, &v_zero);
-	memset(sum, 0, (size_t)n * sizeof(*sum));
+	memset(b->total, 0, sizeof(b->total));
+	memset(b->sum, 0, (size_t)(b->rows * n) * sizeof(*b->sum));
 	for (int64_t c = 0; c < cols; c += PART)
-		total += (uint32_t)add_bytes(k, i, d, c, cols - c < PART ? cols - c : PART, v, v_scale,
-					     v_zero, sum);
-	for (int64_t r = 0; r < n; r++) {
-		int32_t z = rvl_ld8(zero->data, (z_step ? d * n + r : d), zero->type == RVL_TYPE_U8);
+		add_bytes(k, i, d, c, cols - c < PART ? cols - c : PART, b);
+	for (int64_t r = 0; r < b->rows; r++)
+		for (int64_t j = 0; j < n; j++) {
+			int32_t z = rvl_ld8(zero->data, (z_step ? d * n + j : d),
+					    zero->type == RVL_TYPE_U8);
+			uint32_t sum = b->sum[r * n + j] - b->total[r] * (uint32_t)z;
 
-		y[r] += (float)(int32_t)(sum[r] - total * (uint32_t)z) * (v_scale * s[r * step]);
-	}
+			y[r * n + j] += (float)(int32_t)sum * (b->scale * s[j * step]);
+		}
+}
+
+/*
+ * The products of the hidden state of a step by weights of 8 bits: it is quantised to uint8 with its
+ * own range. The workspace behind the gates holds the sums.
+ */
+static void add_hidden(const struct net *k, int d, const float *h, float *y)
+{
+	struct byte_rows b = { .v = h, .rows = 1, .sum = (uint32_t *)(y + k->kind->gates * k->n) };
+
+	rvl_dynamic_scale(h, k->n, &b.scale, &b.zero);
+	add_rows(k, 2, d, &b, y);
+}
+
+/*
+ * The products of the inputs of steps [@first, @first + @steps) in time by weights of 8 bits. They do
+ * not depend on the state, so each weight is read once for several steps.
+ */
+static void multiply_inputs(const struct net *k, int d, int64_t b, int64_t first, int64_t steps, float *ahead)
+{
+	int64_t n = k->kind->gates * k->n;
+	struct byte_rows rows = {
+		.v = input(k, 0) + first * k->x_time + b * k->x_batch, .v_row = k->x_time, .rows = steps,
+		.scale = k->x_scale, .zero = k->x_zero, .sum = (uint32_t *)(ahead + MOST_STEPS * n),
+	};
+
+	memset(ahead, 0, (size_t)(steps * n) * sizeof(*ahead));
+	add_rows(k, 1, d, &rows, ahead);
 }
 
 /* Adds the bias of gates @first to @past - 1; @half is 0 for that of W and 1 for that of R. */
@@ -221,15 +255,19 @@ static void add_bias(const struct net *k, int d, int half, int first, int past, 
 		y[r] += b[r];
 }
 
-/* The sums of gates 0 to @past - 1 from the input and the hidden state. */
+/*
+ * The sums of gates 0 to @past - 1 from the input and the hidden state. @x: with weights of 8 bits the
+ * products of the input.
+ */
 static void sum_gates(const struct net *k, int d, int past, const float *x, const float *h, float *y)
 {
 	memset(y, 0, (size_t)(past * k->n) * sizeof(*y));
 	for (int half = 0; half < 2; half++)
 		add_bias(k, d, half, 0, past, y);
 	if (k->quantised) {
-		add_quantised(k, 1, d, x, y);
-		add_quantised(k, 2, d, h, y);
+		for (int64_t r = 0; r < past * k->n; r++)
+			y[r] += x[r];
+		add_hidden(k, d, h, y);
 		return;
 	}
 	add_product(k, 1, d, 0, past, x, y);
@@ -536,6 +574,12 @@ static int64_t work_net(const struct rvl_call *c)
 			rvl_work(k.kind->gates, k.in + k.n + RVL_WORK_EXP));
 }
 
+/* Of a sequence: the state, and the products of the inputs of some steps with their sums. */
+static int64_t state_floats(const struct net *k)
+{
+	return (STATES + (k->quantised ? 2 * MOST_STEPS * k->kind->gates : 0)) * k->n;
+}
+
 static int64_t scratch_net(const struct rvl_call *c)
 {
 	struct rvl_call copy = *c;
@@ -543,7 +587,7 @@ static int64_t scratch_net(const struct rvl_call *c)
 
 	if (make_net(&copy, &k))
 		return 0;
-	return k.dirs * k.batch * STATES * k.n * (int64_t)sizeof(float);
+	return k.dirs * k.batch * state_floats(&k) * (int64_t)sizeof(float);
 }
 
 /* ---- computation ---- */
@@ -574,6 +618,17 @@ static int64_t length(const struct net *k, int64_t b)
 	return rvl_has(k->c, 4) ? ((const int32_t *)k->c->in[4].data)[b] : k->seq;
 }
 
+/* The products of the input of step @s of @n, which are computed for MOST_STEPS steps at a time. */
+static const float *input_products(const struct net *k, int d, int64_t b, int64_t s, int64_t n, bool back,
+				   float *ahead)
+{
+	int64_t at = s % MOST_STEPS, steps = n - (s - at) < MOST_STEPS ? n - (s - at) : MOST_STEPS;
+
+	if (!at)
+		multiply_inputs(k, d, b, back ? n - s - steps : s, steps, ahead);
+	return ahead + (back ? steps - 1 - at : at) * k->kind->gates * k->n;
+}
+
 static void run_sequence(const struct net *k, int d, int64_t b, float *state)
 {
 	int64_t n = length(k, b), place = d * k->h_dir + b * k->h_batch;
@@ -584,8 +639,10 @@ static void run_sequence(const struct net *k, int d, int64_t b, float *state)
 	load_state(k, 6, place, state + STATE_C * k->n);
 	for (int64_t s = 0; s < n; s++) {
 		int64_t t = back ? n - 1 - s : s;
+		const float *x = k->quantised ? input_products(k, d, b, s, n, back, state + STATES * k->n) :
+						input(k, 0) + t * k->x_time + b * k->x_batch;
 
-		k->kind->step(k, d, input(k, 0) + t * k->x_time + b * k->x_batch, state);
+		k->kind->step(k, d, x, state);
 		store_state(k, 0, y + t * k->y_time, state + STATE_H * k->n);
 	}
 	for (int64_t t = n; t < k->seq; t++)
@@ -600,7 +657,7 @@ static void run_sequences(void *arg, int64_t first, int64_t past)
 	float *state = k->c->scratch;
 
 	for (int64_t i = first; i < past; i++)
-		run_sequence(k, (int)(i / k->batch), i % k->batch, state + i * STATES * k->n);
+		run_sequence(k, (int)(i / k->batch), i % k->batch, state + i * state_floats(k));
 }
 
 static int run_net(struct rvl_call *c)

@@ -397,6 +397,56 @@ START_TEST(lstm_of_bytes_with_a_scale_for_each_row)
 }
 END_TEST
 
+#define LONG 37
+
+/* A long sequence that is the same from both ends, through the same weights in both directions. */
+static void run_long(int32_t steps, float *y)
+{
+	float x[LONG * 3], state[2 * 2] = { 0.1f, -0.2f, 0.1f, -0.2f };
+	uint8_t w[2 * 3 * 8], r[2 * 2 * 8];
+
+	for (int t = 0; t < LONG; t++)
+		for (int i = 0; i < 3; i++)
+			x[t * 3 + i] = (float)((t < LONG / 2 ? t : LONG - 1 - t) * (i + 5) % 11) / 8 - 0.5f;
+	for (size_t i = 0; i < sizeof(w); i++)
+		w[i] = (uint8_t)(i % 24 * 7 % 23 * 5);
+	for (size_t i = 0; i < sizeof(r); i++)
+		r[i] = (uint8_t)(i % 16 * 11 % 19 * 6);
+	op_begin_in("com.microsoft", "DynamicQuantizeLSTM", 1);
+	op_int("hidden_size", 2);
+	op_string("direction", both);
+	op_in(RVL_TYPE_F32, DIMS(LONG, 1, 3), x, LONG * 3);
+	op_in(RVL_TYPE_U8, DIMS(2, 3, 8), w, sizeof(w));
+	op_in(RVL_TYPE_U8, DIMS(2, 2, 8), r, sizeof(r));
+	op_none();
+	IN_S32(DIMS(1), steps);
+	op_in(RVL_TYPE_F32, DIMS(2, 1, 2), state, 4);
+	op_in(RVL_TYPE_F32, DIMS(2, 1, 2), state, 4);
+	op_none();
+	IN_F32(DIMS(2), 0.01f, 0.01f);
+	IN_U8(DIMS(2), 57, 57);
+	IN_F32(DIMS(2), 0.02f, 0.02f);
+	IN_U8(DIMS(2), 58, 58);
+	op_ok(3);
+	memcpy(y, rig.call.out[0].data, LONG * 4 * sizeof(*y));
+}
+
+/* The products of the inputs of several steps are computed together, whatever their number is. */
+START_TEST(lstm_of_bytes_takes_the_steps_of_long_sequences_in_order)
+{
+	float all[LONG * 4], some[LONG * 4];
+
+	run_long(LONG, all);
+	for (int t = 0; t < LONG; t++) {
+		ck_assert_mem_eq(all + t * 4, all + (LONG - 1 - t) * 4 + 2, 2 * sizeof(*all));
+		ck_assert(!t || memcmp(all + t * 4, all + (t - 1) * 4, 2 * sizeof(*all)));
+	}
+	run_long(5, some);
+	for (int t = 0; t < 5; t++)
+		ck_assert_mem_eq(some + t * 4, all + t * 4, 2 * sizeof(*all));
+}
+END_TEST
+
 static void quantised_operands(void)
 {
 	begin_quantised(true, 1);
@@ -453,6 +503,7 @@ int main(void)
 	tcase_add_test(t, an_empty_sequence_keeps_its_state);
 	tcase_add_test(t, lstm_of_bytes_with_one_scale_for_each_direction);
 	tcase_add_test(t, lstm_of_bytes_with_a_scale_for_each_row);
+	tcase_add_test(t, lstm_of_bytes_takes_the_steps_of_long_sequences_in_order);
 
 	t = add_case(s, "refusals", 10, NULL, NULL);
 	tcase_add_test(t, a_result_that_is_too_large_is_refused);
