@@ -24,15 +24,27 @@
 #define Q(op) "x = DequantizeLinear(X, xs, xz); y = " op "; Y = QuantizeLinear(y, ys, yz);"
 
 /*
- * t: the products of Q, K and V, beside each other. A mask has one value for each position of each sample,
- * which counts if that is positive; masks of one dimension, which are lengths, fail at the Concat.
+ * The mask of an Attention of total positions says which of them count: one number for each sample
+ * says how many, two dimensions have a number for each position of each sample, three for each query of
+ * those, too. mflat has two dimensions or three, f0 is [samples, 1, queries or 1, total]. Lists of zeros
+ * that are reshaped to the mask's own sizes fail if it is of other samples or positions than X.
  */
+#define MASK "mshape = Shape!(mask); mrank = Shape!(mshape); lengths = Equal!(mrank, [1]); mless = Sub!(mrank, [1]);" \
+	"tail = Slice!([1], mless, [1]); mdims = Concat!<axis=0>(mshape, tail); mflat = Reshape!(mask, mdims);" \
+	"wide = Where!(lengths, total, [1]); mdims2 = Concat!<axis=0>([1], wide); mall = Expand!(mflat, mdims2);" \
+	"mown = Concat<axis=0>([0], [1], [-1], total); f0 = Reshape!(mall, mown); f1 = Cast!<to=1>(f0);" \
+	"msamples = Slice!(mshape, [0], [1]); zn = Expand([0], n); z0 = Reshape!(zn, msamples);" \
+	"malls = Shape!(mall); mlast = Slice!(malls, [-1], [9]); zt = Expand([0], total); z1 = Reshape!(zt, mlast);" \
+	"z2 = Reshape!(z0, [-1, 1, 1, 1]); z3 = Add!(z1, z2); z4 = Cast!<to=1>(z3); f2 = Add!(f1, z4);" \
+	"ones = Greater!(f2, 0.0); length = Slice!(f2, [0], [1], [3]);" \
+	"pfirst = Squeeze([0]); ppast = Squeeze(total); pstep = Squeeze([1]); places = Range(pfirst, ppast, pstep); at = Cast<to=1>(places);" \
+	"less = Greater!(length, at); counts = Where!(lengths, less, ones);"
+
+/* t: the products of Q, K and V, beside each other. */
 #define ATTENTION(bias) "q, k, v = Split<axis=-1, num_outputs=3>(t);" \
-	"values = Concat!<axis=1>(mask); f = Cast!<to=1>(values); counts = Greater!(f, 0.0);" \
-	"one = Cast!<to=1>(counts); g = Sub!(one, 1.0); h = Mul!(g, 10000.0);" \
 	"before = Shape!<start=3, end=4>(past); fresh = Shape<start=1, end=2>(X);" \
-	"total = Add?(before, fresh); n = Shape<start=0, end=1>(X); sh = Concat<axis=0>(n, [1], [1], total);" \
-	"rows = Unsqueeze!(h, [1, 2]); m = Expand!(rows, sh);" bias \
+	"total = Add?(before, fresh); n = Shape<start=0, end=1>(X);" MASK \
+	"one = Cast!<to=1>(counts); g = Sub!(one, 1.0); m = Mul!(g, 10000.0);" bias \
 	"ppk, ppv = Split!<axis=0, num_outputs=2>(past); pk = Squeeze!(ppk, [0]); pv = Squeeze!(ppv, [0]);" \
 	"Y, K, V = Attention<q_num_heads=@num_heads, kv_num_heads=@num_heads, scale=@scale," \
 	"is_causal=@unidirectional>(q, k, v, a, pk, pv);" \

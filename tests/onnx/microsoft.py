@@ -227,6 +227,12 @@ def attention(root):
     make(root, "attention_masked", "Attention", [x, w, b, mask], num_heads=2)
     make(root, "attention_mask_values", "Attention", [x, w, b, array([[2, 1, 0, 3], [-1, 1, 1, 0]], np.int32)], num_heads=2)
     make(root, "attention_biased", "Attention", [x, w, b, mask, None, floats(2, 2, 4, 4)], num_heads=2, scale=0.3)
+    lengths, queries = array([3, 4], np.int32), ints(0, 2, np.int32, 2, 4, 4)
+    queries[:, :, 0] = 1
+    make(root, "attention_lengths", "Attention", [x, w, b, lengths], num_heads=2)
+    make(root, "attention_lengths_1", "Attention", [x[:1], w, b, lengths[:1]], num_heads=2)
+    make(root, "attention_mask_queries", "Attention", [x, w, b, queries], num_heads=2)
+    make(root, "attention_mask_queries_causal", "Attention", [x, w, b, queries], num_heads=2, unidirectional=1)
     past, long_mask = floats(2, 2, 2, 3, 4), array([[1] * 7, [1] * 5 + [0] * 2], np.int32)
     make(root, "attention_past", "Attention", [x, w, b, None, past], outputs=2, num_heads=2, unidirectional=1)
     make(root, "attention_past_masked", "Attention", [x, w, b, long_mask, past], outputs=2, num_heads=2)
@@ -235,6 +241,8 @@ def attention(root):
     # Weights up to 64, beyond which onnxruntime's sums saturate on processors without VNNI.
     wq, columns = ints(-64, 65, np.int8, 8, 24), rng.random(24, dtype=np.float32) * 0.02 + 0.005
     make(root, "q_attention", "QAttention", [xq, wq, b, scale, array(0.01), mask, zero, array(0, np.int8)],
+         fixed=(1,), num_heads=2)
+    make(root, "q_attention_lengths", "QAttention", [xq, wq, b, scale, array(0.01), lengths, zero, array(0, np.int8)],
          fixed=(1,), num_heads=2)
     make(root, "q_attention_columns", "QAttention", [xq, wq, b, scale, columns, None, zero, np.zeros(24, np.int8)],
          fixed=(1, 4, 7), num_heads=2, unidirectional=1)

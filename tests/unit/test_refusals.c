@@ -217,10 +217,27 @@ static const struct model_case operators[] = {
 	/* Compositions. */
 	{ "in x u8 2,4,8; in past f32 2,2,2,3,4; const w s8 8,24 1; const b f32 24 0; const s f32 - 1; out y; out p; "
 	  "QAttention@com.microsoft x w b s s _ _ _ past -> y p num_heads=2", 0, 0, "float32 2x4x8" },
+	/* Masks of other samples than the operand, or of another number of positions. */
+	{ "in x f32 2,2,8; in m s32 2; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, 0,
+	  "float32 2x2x8" },
 	{ "in x f32 2,2,8; in m s32 4; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
-	  "node 'Attention.0/Concat_3' (Concat): axis 1 does not exist in a tensor of rank 1; and 13 more" },
-	{ "in x f32 2,4,8; in m s32 4,2; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
-	  "node 'Attention.0/Expand_20' (Expand): its input does not broadcast to the shape wanted; and 6 more" },
+	  "node 'Attention.0/Reshape_33' (Reshape): its shape has another number of elements than its input; and 17 more" },
+	{ "in x f32 2,2,8; in m s32 1; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
+	  "node 'Attention.0/Reshape_33' (Reshape): its shape has another number of elements than its input; and 17 more" },
+	{ "in x f32 2,2,8; in m s32 4,2; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
+	  "node 'Attention.0/Reshape_33' (Reshape): its shape has another number of elements than its input; and 17 more" },
+	{ "in x f32 2,2,8; in m s32 1,2; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
+	  "node 'Attention.0/Reshape_33' (Reshape): its shape has another number of elements than its input; and 17 more" },
+	{ "in x f32 2,2,8; in m s32 2,1; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
+	  "node 'Attention.0/Reshape_26' (Reshape): its -1 dimension cannot be computed; and 18 more" },
+	{ "in x f32 2,2,8; in m s32 2,3; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
+	  "node 'Attention.0/Reshape_26' (Reshape): its -1 dimension cannot be computed; and 18 more" },
+	{ "in x f32 2,2,8; in m s32 2,4; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
+	  "node 'Attention.0/Reshape_40' (Reshape): its shape has another number of elements than its input; and 16 more" },
+	{ "in x f32 2,2,8; in m s32 2,4,2; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
+	  "node 'Attention.0/Attention_69' (Attention): its mask does not broadcast to its scores; and 4 more" },
+	{ "in x f32 2,2,8; in m s32 1,2,2; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
+	  "node 'Attention.0/Reshape_33' (Reshape): its shape has another number of elements than its input; and 17 more" },
 	{ "in x f32 2,4,8; in past f32 2,2,2,3,4; const w f32 8,24 1; out p; out y; "
 	  "Attention@com.microsoft x w _ _ past -> y p num_heads=2", 0, 0, "float32 2x2x2x7x4" },
 	{ "in x s32 2,3; const w u8 10,8 1; const p u8 5,8 1; const g u8 8 1; const s f32 - 1; const z u8 - 0; out y; "
