@@ -173,13 +173,20 @@ static inline void copy_row(uint8_t *dst, const uint8_t *src, int64_t n)
 	memcpy(dst + n - 8, src + n - 8, 8);
 }
 
+/* The first byte of a window inside the image, whose pixels are adjacent. */
+static const uint8_t *window_of(const struct conv_run *r, int64_t oy, int64_t ox)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+
+	return r->pixels + ((oy * g->s[0] - g->pad[0]) * g->w + ox * g->s[1] - g->pad[1]) * g->c;
+}
+
 /* gather() of a window whose rows have adjacent bytes, at least 8. */
 static uint8_t *gather_rows(const struct conv_run *r, int64_t oy, int64_t ox, uint8_t *dst)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
 	int64_t n = g->k[1] * g->c, pitch = g->d[0] * g->w * g->c;
-	const uint8_t *src = r->pixels + ((oy * g->s[0] - g->pad[0]) * g->w + ox * g->s[1] - g->pad[1]) *
-			     g->c;
+	const uint8_t *src = window_of(r, oy, ox);
 
 	for (int64_t ky = 0; ky < g->k[0]; ky++, src += pitch, dst += n)
 		copy_row(dst, src, n);
@@ -251,6 +258,40 @@ static void fill_conv(const struct rvl_i8_job *j, int64_t group, int64_t row, in
 	}
 }
 
+/* The windows as int16. Those that pass the end of the image are gathered in the rear half of their place. */
+static void fill_wide(const struct rvl_i8_job *j, int64_t row, int n, int16_t *dst)
+{
+	const struct conv_run *r = j->ctx;
+	const struct rvl_i8_mat *m = j->m;
+	const struct rvl_conv_geom *g = &r->k->g;
+	int64_t oy = row / g->ow, ox = row % g->ow, bytes = m->positions * m->channels;
+
+	for (int i = 0; i < n; i++, ox++, dst += m->kc) {
+		uint8_t *rear = (uint8_t *)dst + m->kc;
+
+		if (ox == g->ow) {
+			ox = 0;
+			oy++;
+		}
+		if (has_rows(r, oy, ox)) {
+			m->f->widen_window(window_of(r, oy, ox), g->d[0] * g->w * g->c, g->k[0],
+					   g->k[1] * g->c, m->x_u8, dst);
+			continue;
+		}
+		gather(r, oy, ox, 0, rear);
+		m->f->widen(rear, bytes, m->x_u8, dst);
+	}
+}
+
+/* Whether the windows are widened where they lie: only scratch may be read beyond its end. */
+static bool widens_windows(const struct conv_run *r)
+{
+	const struct rvl_i8_mat *m = r->k->i8;
+
+	return m->widens && m->gathers && !m->bits && m->planes == 1 && m->groups == 1 && m->f->widen_window &&
+	       r->past[0] && !is_ordered(&r->k->g.xp, r->k->g.c);
+}
+
 /* Workspace to compute the results four at a time; 0: they are not. */
 static int64_t winograd_bytes(const struct rvl_kernel *k)
 {
@@ -300,6 +341,7 @@ static void run_dense(const struct conv_run *r, const struct rvl_pool *pool)
 	struct rvl_i8_job j = {
 		.m = r->k->i8, .rows = g->oh * g->ow, .fill = fill_conv, .ctx = r, .y = r->results,
 		.y_stride = r->y_step, .scratch = r->prepared, .dense = dense_rows(r),
+		.wide = widens_windows(r) ? fill_wide : NULL,
 	};
 
 	rvl_i8_run(&j, pool);
@@ -399,7 +441,7 @@ static const uint8_t *find_zeros(const struct rvl_kernel *k, uint8_t *mem)
 /* Scratch for the image, and for the results, in the order of the micro-kernels; 0: none. */
 static int64_t ordered_bytes(const struct rvl_conv_geom *g)
 {
-	return is_ordered(&g->xp, g->c) ? 0 : rvl_round_up(g->h * g->w * g->c, 64);
+	return is_ordered(&g->xp, g->c) ? 0 : rvl_round_up(g->h * g->w * g->c + RVL_I8_BEYOND, 64);
 }
 
 static int64_t result_bytes(const struct rvl_conv_geom *g)
@@ -446,7 +488,9 @@ static int64_t ordered_rows_bytes(const struct rvl_kernel *k, int64_t rows)
 	const struct rvl_conv_geom *g = &k->g;
 	int64_t most = (rows - 1) * g->s[0] + (g->k[0] - 1) * g->d[0] + 1;
 
-	return is_ordered(&g->xp, g->c) ? 0 : rvl_round_up(rvl_least(most, g->h) * g->w * g->c, 64);
+	if (is_ordered(&g->xp, g->c))
+		return 0;
+	return rvl_round_up(rvl_least(most, g->h) * g->w * g->c + RVL_I8_BEYOND, 64);
 }
 
 /* The place where row 0 of the image would be if its rows lay in @mem from the first one read on. */
@@ -481,6 +525,7 @@ static void run_rows(const struct rvl_kernel *k, const struct rvl_rows *c)
 	find_rows(&r);
 	if (!k->i8->dw) {
 		j.dense = dense_rows(&r);
+		j.wide = widens_windows(&r) ? fill_wide : NULL;
 		rvl_i8_run_rows(&j);
 		return;
 	}

@@ -65,6 +65,7 @@ struct rvl_i8_dw {
 };
 
 #define RVL_I8_DW_TAPS 256
+#define RVL_I8_BEYOND 32
 
 /*
  * Kernels that take two taps at a time read windows of 3 x 3 as so many taps in the order of
@@ -142,6 +143,11 @@ struct rvl_i8_kernels {
 	 */
 	void (*widen)(const uint8_t *p, int64_t n, bool u8, void *dst);
 	int widened;
+	/*
+	 * Writes @rows rows of @n bytes, @pitch apart, one behind the other as int16; NULL: there is none. Reads
+	 * and writes whole registers, up to RVL_I8_BEYOND bytes behind the last byte and the last result.
+	 */
+	void (*widen_window)(const uint8_t *p, int64_t pitch, int64_t rows, int64_t n, bool u8, int16_t *dst);
 	/* Those for weights of few bits, which gemm() looks up in tables; or NULL. */
 	const struct rvl_i8_kernels *tables;
 	/* The widest weights with which these are faster; 0: none. On x86, dot products of bytes have no bits. */

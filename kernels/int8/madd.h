@@ -123,6 +123,23 @@ TARGET static void widen_bytes(const uint8_t *p, int64_t n, bool u8, void *dst)
 		widen_all(p, n, dst, 0);
 }
 
+TARGET INLINE void window(const uint8_t *p, int64_t pitch, int64_t rows, int64_t n, int16_t *dst,
+			  const int x_u8)
+{
+	for (int64_t y = 0; y < rows; y++, p += pitch, dst += n)
+		for (int64_t i = 0; i < n; i += NR)
+			V_STORE(dst + i, widen(p + i, x_u8));
+}
+
+TARGET static void widen_window(const uint8_t *p, int64_t pitch, int64_t rows, int64_t n, bool u8,
+				int16_t *dst)
+{
+	if (u8)
+		window(p, pitch, rows, n, dst, 1);
+	else
+		window(p, pitch, rows, n, dst, 0);
+}
+
 /* ---- depthwise ---- */
 
 TARGET INLINE vec load_tap(const uint8_t *p, int64_t n, const int x_u8)

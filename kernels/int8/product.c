@@ -163,6 +163,10 @@ static void widen_rows(const struct run *r, int64_t group, int64_t first, int ro
 		m->f->widen(j->dense + first * m->kc, rows * m->kc, m->x_u8, copies);
 		return;
 	}
+	if (j->wide) {	/* what it writes behind the copies is the next tile, or @narrow */
+		j->wide(j, first, rows, (int16_t *)(void *)copies);
+		return;
+	}
 	j->fill(j, group, first, rows, narrow);
 	if (!m->gathers)
 		complete(m, (const uint8_t **)(void *)narrow, rows);

@@ -64,11 +64,18 @@ struct rvl_i8_job;
 typedef void (*rvl_i8_fill_fn)(const struct rvl_i8_job *j, int64_t group, int64_t row, int n,
 			       void *dst);
 
+/*
+ * Prepares as int16 [n][kc] the rows that fill() would gather. May write RVL_I8_BEYOND bytes more. Values
+ * behind those of a row may be any, because they have no weights.
+ */
+typedef void (*rvl_i8_wide_fn)(const struct rvl_i8_job *j, int64_t row, int n, int16_t *dst);
+
 /* A product: y[row * y_stride + group * n + column]. */
 struct rvl_i8_job {
 	const struct rvl_i8_mat *m;
 	int64_t rows;
 	rvl_i8_fill_fn fill;
+	rvl_i8_wide_fn wide;	/* of one group, with weights that gather; or NULL */
 	const void *ctx;
 	const uint8_t *dense;	/* rows of the only group that lie one behind the other, whole; or NULL */
 	int64_t first;		/* row at which rvl_i8_run_rows() begins */
