@@ -26,7 +26,7 @@
 
 #define FRAMES	  200
 #define DEPTH	  3
-#define SLOWER	  4
+#define SLOWER	  10
 #define HEAD_NS	  3.1e6
 #define TAIL_NS	  14.5e6
 #define NS_PER_MAC (1 / 4.1)
