@@ -64,6 +64,7 @@ static void bench_ratio(const struct ratio *t)
 	at_least(name, ".ratio.whole", (double)dense.cycles / (double)sparse.cycles, "x", t->whole);
 	at_least(name, ".arm.share", 100.0 * (double)dense.macs / (64.0 * (double)dense.cycles), "%",
 		 t->arm);
+	figure(name, ".arm.bound", 100.0 * (double)dense.macs / (double)dense.array_macs, "%");
 	show_stepped(t->name, ".arm", &dense);
 	show_stepped(t->name, ".sparse.64", &sparse);
 }

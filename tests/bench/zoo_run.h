@@ -23,6 +23,7 @@
 /* One network compiled for one board. */
 struct run {
 	uint64_t macs, cycles, bytes, read_bytes; /* on the NPU */
+	uint64_t array_macs; /* products that the array has the time for while it works, those of zeros too */
 	uint64_t first_macs, first_cycles; /* of the first convolution */
 	uint64_t large_cycles; /* of the others of LARGE_PRODUCTS or more */
 	uint32_t segments, convs, cpu_convs;
@@ -94,6 +95,7 @@ static inline void take_segments(const struct rivulet_explain *e, struct run *r)
 	r->segments = e->n_segments;
 	for (uint32_t i = 0; i < e->n_segments; i++) {
 		r->cycles += e->segments[i].cycles;
+		r->array_macs += e->segments[i].array_macs;
 		r->bytes += e->segments[i].read_bytes + e->segments[i].write_bytes;
 		r->read_bytes += e->segments[i].read_bytes;
 	}
