@@ -174,13 +174,34 @@ INLINE uint32_t post_row(const struct rvl_b_post *p, const struct post_lanes *l,
 	return p->t_int ? REACH_I(q, l->t_int) : 0;
 }
 
+INLINE void post_two(const struct rvl_b_post *p, const struct rvl_b_tile *t, uint64_t *bits)
+{
+	const struct post_lanes a = post_parameters(p, t->m), b = post_parameters(p, t->m + LANES);
+
+	for (int i = 0; i < t->rows; i++) {
+		uint32_t low = post_row(p, &a, t, i, 0);
+
+		bits[i] = low | (uint64_t)post_row(p, &b, t, i, LANES) << LANES;
+	}
+}
+
+/* No result may be part of @own, so that its members stay in registers. */
 INLINE void post_tile(const struct rvl_b_post *p, struct rvl_b_tile *t)
 {
-	for (int at = 0; at < t->n; at += LANES) {
-		const struct post_lanes l = post_parameters(p, t->m + at);
+	const struct rvl_b_tile own = {
+		.m = t->m, .n = t->n, .rows = t->rows, .pop = t->pop, .base = t->base, .y = t->y,
+		.shortcut = t->shortcut, .shortcut_at = t->shortcut_at, .y_at = t->y_at,
+	};
 
-		for (int i = 0; i < t->rows; i++)
-			t->bits[i] = (at ? t->bits[i] : 0) | (uint64_t)post_row(p, &l, t, i, at) << at;
+	if (LANES >= 16 && own.n == 2 * LANES) { /* parameters of two vectors fit AVX-512's registers */
+		post_two(p, &own, t->bits);
+		return;
+	}
+	for (int at = 0; at < own.n; at += LANES) {
+		const struct post_lanes l = post_parameters(p, own.m + at);
+
+		for (int i = 0; i < own.rows; i++)
+			t->bits[i] = (at ? t->bits[i] : 0) | (uint64_t)post_row(p, &l, &own, i, at) << at;
 	}
 }
 
