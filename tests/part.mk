@@ -155,6 +155,12 @@ bench-binary-cpu: $(BUILD)/tests/bench_binary_cpu $(BUILD)/lce/installed
 	@$< > $(BUILD)/lce/rates || { cat $(BUILD)/lce/rates; exit 1; }
 	@cat $(BUILD)/lce/rates
 	@$(BUILD)/lce/venv/bin/python tests/bench/bench_lce.py $(BUILD)/lce/rates 2>$(BUILD)/lce/log
+# The same with VPOPCNTDQ, as llvm-mca models it: no processor is needed for that.
+.PHONY: count-binary-cycles
+count-binary-cycles: kernels/binary/avx512.c
+	@mkdir -p $(BUILD)/tests
+	@$(CC) $(CPPFLAGS_ALL) $(INC_kernels) $(CFLAGS_ALL) -S -g0 -o $(BUILD)/tests/binary_avx512.s $<
+	@python3 -B tests/bench/mca_binary.py $(BUILD)/tests/binary_avx512.s sapphirerapids znver4
 $(BUILD)/lce/installed:
 	@mkdir -p $(@D)
 	@python3 -m venv $(@D)/venv
