@@ -239,7 +239,7 @@ int rvl_setup_dequantize(struct rvl_kernel *k, bool reference, char *why)
 static void rescale_span(const struct spans *s, int64_t first, int64_t n, int64_t x, int64_t y)
 {
 	(void)first;
-	rvl_i8_look_up(s->k->lut, (const uint8_t *)s->in[0] + x, n, (uint8_t *)s->out + y);
+	rvl_i8_kernels()->convert->look_up(s->k->lut, (const uint8_t *)s->in[0] + x, n, (uint8_t *)s->out + y);
 }
 
 static int run_rescale(const struct rvl_kernel *k, const void *const *in, void *const *out,
@@ -257,7 +257,7 @@ static void rescale_rows(const struct rvl_kernel *k, const struct rvl_rows *r)
 	const int64_t *dim = k->d.out[0].shape.dim;
 	int64_t row = dim[1] * dim[3], at = r->first * row;
 
-	rvl_i8_look_up(k->lut, r->in[0] + at, r->past * row - at, r->out + at);
+	rvl_i8_kernels()->convert->look_up(k->lut, r->in[0] + at, r->past * row - at, r->out + at);
 }
 
 const struct rvl_row_kernel rvl_rows_table = { .images = 1, .run = rescale_rows };
@@ -490,7 +490,7 @@ static void tables_span(const struct spans *s, int64_t first, int64_t n, int64_t
 		int64_t table = (first + i) / s->c.inner % s->c.n;
 
 		m = same_channel(&s->c, first + i, n - i);
-		rvl_i8_look_up(s->k->lut + table * BYTES, (const uint8_t *)s->in[0] + x + i, m,
+		rvl_i8_kernels()->convert->look_up(s->k->lut + table * BYTES, (const uint8_t *)s->in[0] + x + i, m,
 			       (uint8_t *)s->out + y + i);
 	}
 }

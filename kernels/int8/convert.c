@@ -61,6 +61,58 @@ static __attribute__((target("avx2"))) void interleave3_avx2(const uint8_t *x, i
 #define interleave3_avx512 interleave3_avx2
 #endif
 
+/* Eight bytes at a time: the loads and stores of x and y otherwise limit the loop. */
+static void look_up_base(const uint8_t table[256], const uint8_t *x, int64_t n, uint8_t *y)
+{
+	int64_t i = 0;
+
+	for (; i + 8 <= n; i += 8) {
+		uint64_t v, r = 0;
+
+		memcpy(&v, x + i, sizeof(v));
+#pragma GCC unroll 8
+		for (int b = 0; b < 64; b += 8)
+			r |= (uint64_t)table[v >> b & 255] << b;
+		memcpy(y + i, &r, sizeof(r));
+	}
+	for (; i < n; i++)
+		y[i] = table[x[i]];
+}
+
+#ifdef __x86_64__
+#define LEAST 64	/* bytes for which spreading the table over registers pays */
+#define ROW 16		/* entries of a table in half of a register */
+
+/*
+ * The table by rows: a shuffle gives the entry of the low half of each byte, or 0 where the byte is of
+ * another row, which sets the highest bit of its index.
+ */
+static __attribute__((target("avx2"))) void look_up_avx2(const uint8_t table[256], const uint8_t *x, int64_t n,
+							 uint8_t *y)
+{
+	__m256i row[256 / ROW];
+	int64_t i = 0;
+
+	for (int r = 0; n >= LEAST && r < 256 / ROW; r++)
+		row[r] = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(table + r * ROW)));
+	for (; n >= LEAST && i + 32 <= n; i += 32) {
+		__m256i v = _mm256_loadu_si256((const __m256i *)(x + i)), sum = _mm256_setzero_si256();
+
+#pragma GCC unroll 16
+		for (int r = 0; r < 256 / ROW; r++) {
+			__m256i at = _mm256_xor_si256(v, _mm256_set1_epi8((char)(r * ROW)));
+
+			at = _mm256_adds_epu8(at, _mm256_set1_epi8(0x80 - ROW));
+			sum = _mm256_or_si256(sum, _mm256_shuffle_epi8(row[r], at));
+		}
+		_mm256_storeu_si256((__m256i *)(y + i), sum);
+	}
+	look_up_base(table, x + i, n - i, y + i);
+}
+
+#define look_up_avx512 look_up_avx2
+#endif
+
 #define SET(set, target) \
 	static target void quantize_##set(const struct rvl_i8_quantize *q, const float *x, int64_t n, \
 					  uint8_t *y) \
@@ -85,7 +137,7 @@ static __attribute__((target("avx2"))) void interleave3_avx2(const uint8_t *x, i
 	const struct rvl_i8_convert rvl_i8_convert_##set = { \
 		.quantize = quantize_##set, .dequantize_u8 = dequantize_u8_##set, \
 		.dequantize_s8 = dequantize_s8_##set, .interleave3 = interleave3_##set, \
-		.add = add_##set, .mul = mul_##set, \
+		.add = add_##set, .mul = mul_##set, .look_up = look_up_##set, \
 	};
 
 #ifdef __aarch64__
@@ -104,21 +156,3 @@ SET(base, )
 SET(avx2, __attribute__((target("avx2"))))
 SET(avx512, __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,prefer-vector-width=512"))))
 #endif
-
-/* Eight bytes at a time: the loads and stores of x and y otherwise limit the loop. */
-void rvl_i8_look_up(const uint8_t table[256], const uint8_t *x, int64_t n, uint8_t *y)
-{
-	int64_t i = 0;
-
-	for (; i + 8 <= n; i += 8) {
-		uint64_t v, r = 0;
-
-		memcpy(&v, x + i, sizeof(v));
-#pragma GCC unroll 8
-		for (int b = 0; b < 64; b += 8)
-			r |= (uint64_t)table[v >> b & 255] << b;
-		memcpy(y + i, &r, sizeof(r));
-	}
-	for (; i < n; i++)
-		y[i] = table[x[i]];
-}

@@ -28,6 +28,8 @@ struct rvl_i8_convert {
 	void (*interleave3)(const uint8_t *x, int64_t pitch, int64_t n, uint8_t *y);
 	/* As rvl_ref_qadd() and rvl_ref_qmul() */
 	rvl_i8_binary_fn *add, *mul;
+	/* y[i] = table[x[i]]; @y may be @x */
+	void (*look_up)(const uint8_t table[256], const uint8_t *x, int64_t n, uint8_t *y);
 };
 
 extern const struct rvl_i8_convert rvl_i8_convert_base;
@@ -38,8 +40,5 @@ extern const struct rvl_i8_convert rvl_i8_convert_avx2, rvl_i8_convert_avx512;
 #ifdef __aarch64__
 extern rvl_i8_binary_fn rvl_i8_add_neon, rvl_i8_mul_neon;
 #endif
-
-/** y[i] = table[x[i]]; @y may be @x */
-void rvl_i8_look_up(const uint8_t table[256], const uint8_t *x, int64_t n, uint8_t *y);
 
 #endif

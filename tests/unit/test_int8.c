@@ -79,6 +79,39 @@ START_TEST(tables512_model_equals_the_reference)
 }
 END_TEST
 
+/* Proves for every set that a table gives each byte its entry, also in place, and touches nothing else. */
+START_TEST(tables_give_each_byte_its_entry)
+{
+	struct rvl_cpu_set s;
+
+	for (uint32_t set = 0; rvl_cpu_set(set, &s); set++) {
+		if (rvl_cpu_force(s.name, NULL))
+			continue;
+		for (uint32_t i = 0; i < 300; i++) {
+			struct test_guarded x, y;
+			uint8_t table[256];
+			size_t n = i;
+
+			test_seed(i);
+			x = test_guarded(n, 1);
+			y = test_guarded(n, 1);
+			for (int b = 0; b < 256; b++)
+				table[b] = (uint8_t)test_rnd(256);
+			for (size_t k = 0; k < n; k++)
+				x.p[k] = (uint8_t)test_rnd(256);
+			rvl_i8_kernels()->convert->look_up(table, x.p, (int64_t)n, y.p);
+			for (size_t k = 0; k < n; k++)
+				ck_assert_msg(y.p[k] == table[x.p[k]], "%s: byte %zu of %zu differs", s.name, k, n);
+			rvl_i8_kernels()->convert->look_up(table, x.p, (int64_t)n, x.p);
+			ck_assert(!memcmp(x.p, y.p, n));
+			test_drop(&x);
+			test_drop(&y);
+		}
+	}
+	rvl_cpu_force(NULL, NULL);
+}
+END_TEST
+
 START_TEST(only_known_sets_can_be_forced)
 {
 	char why[RVL_WHY_MAX];
@@ -246,6 +279,7 @@ int main(void)
 	tcase_add_loop_test(shapes, avxvnni_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_loop_test(shapes, amx_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_loop_test(shapes, tables512_model_equals_the_reference, 0, SHAPE_PARTS);
+	tcase_add_test(sets, tables_give_each_byte_its_entry);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, tables_are_used_where_they_are_faster);
 	tcase_add_test(sets, one_set_is_used);
