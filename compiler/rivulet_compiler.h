@@ -140,6 +140,8 @@ enum rivulet_measure {
 const char *rivulet_measure_name(enum rivulet_measure m);
 
 #define RIVULET_NO_VARIANT UINT32_MAX
+#define RIVULET_MEMORY_BASE	(UINT64_C(64) << 20)
+#define RIVULET_MEMORY_PER_BYTE 8
 
 /** struct rivulet_compile_options - all zero is the default */
 struct rivulet_compile_options {
@@ -157,6 +159,13 @@ struct rivulet_compile_options {
 	bool drawing;	       /* the account has edges and spans, for rivulet_explain_html() */
 	uint32_t most_instructions; /* of a command stream; 0: the compiler's limit */
 	uint64_t most_bytes; /* of the program file; 0: the limit of the format */
+	/*
+	 * Bytes that the compiler, its process included, may take at a time. -ENOMEM with a text where it
+	 * needs more. Calibration and comparison, which run the model, are not counted. 0:
+	 * RIVULET_MEMORY_BASE and RIVULET_MEMORY_PER_BYTE for each byte of the model and of its data in
+	 * other files.
+	 */
+	uint64_t most_memory;
 	/*
 	 * Zeroed memory for the program file, aligned to RIVULET_PROGRAM_ALIGN, as @out->data with
 	 * @out->release; a mapped file, for instance. Returns 0 or a negative errno with @err. NULL:

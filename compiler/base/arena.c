@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/arena.h"
 
+#include <errno.h>
 #include <malloc.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,16 @@ struct rvl_arena {
 	size_t most;		/* that it held at a time */
 	size_t limit;
 	bool failed;		/* a request was refused since the arena was made */
+	size_t needed;		/* what it would have held with the first request beyond the limit; or 0 */
+	const char *doing, *needed_for; /* what is done, and what was done at that request */
 };
+
+/* In front of scratch memory. */
+struct scratch {
+	struct rvl_arena *arena;
+	size_t bytes;
+};
+_Static_assert(sizeof(struct scratch) % _Alignof(max_align_t) == 0, "scratch memory is aligned");
 
 struct rvl_arena *rvl_arena_new(size_t limit)
 {
@@ -47,6 +58,90 @@ void rvl_arena_free(struct rvl_arena *a)
 	free(a);
 }
 
+void rvl_arena_limit(struct rvl_arena *a, size_t limit)
+{
+	a->limit = limit ? limit : a->limit;
+}
+
+void rvl_arena_raise(struct rvl_arena *a, size_t bytes)
+{
+	a->limit = bytes < SIZE_MAX - a->limit ? a->limit + bytes : SIZE_MAX;
+}
+
+bool rvl_arena_count(struct rvl_arena *a, size_t bytes)
+{
+	if (!a)
+		return true;
+	if (a->held > a->limit || bytes > a->limit - a->held) {
+		a->failed = true;
+		if (!a->needed) {
+			a->needed = bytes < SIZE_MAX - a->held ? a->held + bytes : SIZE_MAX;
+			a->needed_for = a->doing;
+		}
+		return false;
+	}
+	a->held += bytes;
+	a->most = a->held > a->most ? a->held : a->most;
+	return true;
+}
+
+void rvl_arena_uncount(struct rvl_arena *a, size_t bytes)
+{
+	if (a)
+		a->held -= bytes;
+}
+
+void rvl_arena_doing(struct rvl_arena *a, const char *doing)
+{
+	a->doing = doing;
+}
+
+size_t rvl_arena_needed(const struct rvl_arena *a)
+{
+	return a->needed;
+}
+
+size_t rvl_arena_left(const struct rvl_arena *a)
+{
+	return a->held < a->limit ? a->limit - a->held : 0;
+}
+
+int rvl_arena_report(const struct rvl_arena *a, int rc, struct rvl_err *err)
+{
+	if (!a->needed)
+		return rc;
+	return rvl_fail(err, -ENOMEM,
+			"%s takes %.1f MiB of memory or more, the limit is %.1f MiB; --memory-limit allows more",
+			a->needed_for ? a->needed_for : "compiling it", (double)a->needed / 1048576,
+			(double)a->limit / 1048576);
+}
+
+void *rvl_scratch(struct rvl_arena *a, size_t n, size_t size)
+{
+	struct scratch *s;
+	size_t bytes;
+
+	if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX - sizeof(*s) ||
+	    !rvl_arena_count(a, bytes))
+		return NULL;
+	s = calloc(1, sizeof(*s) + bytes);
+	if (!s) {
+		rvl_arena_uncount(a, bytes);
+		return NULL;
+	}
+	*s = (struct scratch) { a, bytes };
+	return s + 1;
+}
+
+void rvl_scratch_free(void *p)
+{
+	struct scratch *s = p ? (struct scratch *)p - 1 : NULL;
+
+	if (s)
+		rvl_arena_uncount(s->arena, s->bytes);
+	free(s);
+}
+
 static bool is_large(size_t need)
 {
 	return need > ARENA_CHUNK / 4;
@@ -61,14 +156,14 @@ static struct chunk *chunk_add(struct rvl_arena *a, size_t need)
 	size_t size = is_large(need) ? need : ARENA_CHUNK;
 	struct chunk *c;
 
-	if (size > a->limit - a->held)
+	if (!rvl_arena_count(a, size))
 		return NULL;
 	c = aligned_alloc(ARENA_ALIGN, sizeof(*c) + size);
-	if (!c)
+	if (!c) {
+		rvl_arena_uncount(a, size);
 		return NULL;
+	}
 	*c = (struct chunk) { .size = size };
-	a->held += size;
-	a->most = a->held > a->most ? a->held : a->most;
 	if (size != ARENA_CHUNK && a->head) {
 		c->next = a->head->next;
 		a->head->next = c;

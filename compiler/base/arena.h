@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/err.h"
+
 struct rvl_arena;
 
 /** A new arena that refuses to hold more than @limit bytes in all; NULL without memory. */
@@ -49,6 +51,42 @@ struct rvl_arena_mark {
  */
 struct rvl_arena_mark rvl_arena_mark(const struct rvl_arena *a);
 void rvl_arena_rewind(struct rvl_arena *a, const struct rvl_arena_mark *m);
+
+/**
+ * rvl_arena_limit() - the most bytes that the arena may hold; 0: leaves it as it is
+ * rvl_arena_raise() - allows @bytes more
+ */
+void rvl_arena_limit(struct rvl_arena *a, size_t limit);
+void rvl_arena_raise(struct rvl_arena *a, size_t bytes);
+
+/**
+ * rvl_arena_count() - counts @bytes of the heap as held by the arena; false where its limit forbids it
+ * rvl_arena_uncount() - the caller has freed them
+ * For buffers that grow or are freed before the arena is. @a NULL: they are not counted.
+ */
+bool rvl_arena_count(struct rvl_arena *a, size_t bytes);
+void rvl_arena_uncount(struct rvl_arena *a, size_t bytes);
+
+/**
+ * rvl_scratch() - @n zeroed elements of @size bytes of the heap, which count as held by the arena
+ * rvl_scratch_free() - frees them, before the arena is freed; NULL is allowed
+ */
+void *rvl_scratch(struct rvl_arena *a, size_t n, size_t size);
+void rvl_scratch_free(void *p);
+
+/** Names what is done from here on, for rvl_arena_report(). @doing is static. */
+void rvl_arena_doing(struct rvl_arena *a, const char *doing);
+/**
+ * rvl_arena_report() - the error of work that failed with @rc
+ * Where the limit refused a request, -ENOMEM with a text in @err: the limit, what needed more, and
+ * the option that allows it. Otherwise @rc, also 0; @err stays as it is.
+ */
+int rvl_arena_report(const struct rvl_arena *a, int rc, struct rvl_err *err);
+
+/** What the arena would have held with the first request that the limit refused; 0: none. */
+size_t rvl_arena_needed(const struct rvl_arena *a);
+/** Bytes that the limit still allows. */
+size_t rvl_arena_left(const struct rvl_arena *a);
 
 /** Bytes that the arena holds, without its own bookkeeping. */
 size_t rvl_arena_held(const struct rvl_arena *a);

@@ -18,9 +18,13 @@ static int reserve(struct rvl_bytes *b, size_t need)
 		cap *= 2;
 	if (cap == b->cap)
 		return 0;
-	p = realloc(b->data, cap);
-	if (!p)
+	if (!rvl_arena_count(b->arena, cap - b->cap))
 		return -ENOMEM;
+	p = realloc(b->data, cap);
+	if (!p) {
+		rvl_arena_uncount(b->arena, cap - b->cap);
+		return -ENOMEM;
+	}
 	b->data = p;
 	b->cap = cap;
 	return 0;
@@ -50,6 +54,7 @@ int rvl_bytes_add(struct rvl_bytes *b, const void *p, size_t n, size_t align, ui
 
 void rvl_bytes_free(struct rvl_bytes *b)
 {
+	rvl_arena_uncount(b->arena, b->cap);
 	free(b->data);
 	*b = (struct rvl_bytes){ 0 };
 }

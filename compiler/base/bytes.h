@@ -3,12 +3,15 @@
 #ifndef RVL_BYTES_H
 #define RVL_BYTES_H
 
+#include "base/arena.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
 struct rvl_bytes {
 	uint8_t *data;
 	size_t size, cap;
+	struct rvl_arena *arena; /* that the bytes count as held by; NULL: none */
 };
 
 /** Appends @n bytes (zeroes when @p is NULL) at the next multiple of @align; -ENOMEM, -E2BIG. */

@@ -215,6 +215,7 @@ struct rvl_graph {
 	bool from_files;		/* data came from files */
 	uint8_t files_hash[32];		/* SHA-256 of the one before and that of the next data from a file */
 	uint64_t given;			/* bytes of the constants that the model has */
+	size_t memory_per_byte;		/* of the arena's limit, for each byte of data in other files */
 	uint64_t folded;		/* bytes of those that folding made and nobody released */
 	uint64_t worked;		/* multiply-accumulates of costly operators that folding computed */
 	uint32_t expanded;		/* nodes of subgraphs and function bodies read so far */

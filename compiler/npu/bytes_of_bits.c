@@ -16,9 +16,9 @@ void rvl_backend_clear(struct rvl_backend *be)
 {
 	free(be->store);
 	free(be->layer);
-	free(be->step);
-	free(be->cost);
-	free(be->seg);
+	rvl_scratch_free(be->step);
+	rvl_scratch_free(be->cost);
+	rvl_scratch_free(be->seg);
 	rvl_memo_free(be->memo);
 	rvl_bytes_free(&be->params);
 	rvl_bytes_free(&be->cmds);

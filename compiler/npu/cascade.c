@@ -198,13 +198,13 @@ static int chains_of(struct rvl_backend *be, struct rvl_layer **l, uint32_t n, u
 	s->be = be;
 	s->l = l;
 	s->n = n;
-	s->fast = calloc(n, sizeof(*s->fast));
-	s->best = calloc(n + 1, sizeof(*s->best));
+	s->fast = rvl_scratch(be->g->arena, n, sizeof(*s->fast));
+	s->best = rvl_scratch(be->g->arena, n + 1, sizeof(*s->best));
 	s->before = calloc(n, sizeof(*s->before));
 	if (s->fast && s->best && s->before)
 		rc = search_step(s, taken);
-	free(s->fast);
-	free(s->best);
+	rvl_scratch_free(s->fast);
+	rvl_scratch_free(s->best);
 	free(s->before);
 	free(s);
 	return rc;
@@ -253,7 +253,7 @@ static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 {
 	struct rvl_layer **l = be->layer + step->layer0;
 	struct rivulet_explain_segment with = { 0 }, without = { 0 };
-	struct rvl_choice *cascades = malloc(step->layers * sizeof(*cascades));
+	struct rvl_choice *cascades = rvl_scratch(be->g->arena, step->layers, sizeof(*cascades));
 	int rc = cascades ? time_step(be, l, step->layers, &with) : -ENOMEM;
 
 	if (!rc) {
@@ -266,7 +266,7 @@ static int compare_step(struct rvl_backend *be, struct rvl_bstep *step,
 		rvl_choices_use(l, step->layers, cascades);
 		count_bytes(be, &with, &without);
 	}
-	free(cascades);
+	rvl_scratch_free(cascades);
 	return rc;
 }
 
@@ -298,7 +298,7 @@ static int try_keep(struct rvl_backend *be, struct trial *t, struct rvl_keep *ke
 static int try_without(struct rvl_backend *be, struct trial *t, const struct rvl_choice *before)
 {
 	struct rvl_keep without = { .operands = false };
-	struct rvl_choice *with = malloc(t->n * sizeof(*with));
+	struct rvl_choice *with = rvl_scratch(be->g->arena, t->n, sizeof(*with));
 	bool better = false;
 	int rc = with ? 0 : -ENOMEM;
 
@@ -309,7 +309,7 @@ static int try_without(struct rvl_backend *be, struct trial *t, const struct rvl
 	}
 	if (!rc && !better)
 		rvl_choices_use(t->l, t->n, with);
-	free(with);
+	rvl_scratch_free(with);
 	return rc;
 }
 
@@ -323,7 +323,7 @@ static int keep_values(struct rvl_backend *be, struct rvl_bstep *step, const str
 	struct rvl_keep with = { .operands = true };
 	uint32_t n = step->layers;
 	struct trial t = { .l = be->layer + step->layer0, .n = n, .alone = alone };
-	struct rvl_choice *before = malloc(n * sizeof(*before));
+	struct rvl_choice *before = rvl_scratch(be->g->arena, n, sizeof(*before));
 	struct rivulet_explain_segment first = { 0 };
 	bool better = false;
 	int rc = before ? rvl_time_layers(be, t.l, n, &first) : -ENOMEM;
@@ -339,14 +339,14 @@ static int keep_values(struct rvl_backend *be, struct rvl_bstep *step, const str
 		rc = try_without(be, &t, before);
 	if (!rc)
 		count_bytes(be, &t.least, &first);
-	free(before);
+	rvl_scratch_free(before);
 	return rc;
 }
 
 static int cascade_step(struct rvl_backend *be, struct rvl_bstep *step)
 {
 	struct rvl_layer **l = be->layer + step->layer0;
-	struct rvl_choice *before = malloc(step->layers * sizeof(*before));
+	struct rvl_choice *before = rvl_scratch(be->g->arena, step->layers, sizeof(*before));
 	uint32_t taken = 0;
 	int rc = before ? 0 : -ENOMEM;
 
@@ -359,7 +359,7 @@ static int cascade_step(struct rvl_backend *be, struct rvl_bstep *step)
 			     rvl_prefetch_layers(be, l, step->layers);
 	if (!rc)
 		rc = keep_values(be, step, before);
-	free(before);
+	rvl_scratch_free(before);
 	return rc;
 }
 

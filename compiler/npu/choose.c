@@ -40,6 +40,7 @@ static int time_stream_of(struct rvl_backend *be, struct rvl_layer *const *l, ui
 	int rc;
 
 	rvl_stream_init(&s, be->board, false, &trial);
+	s.arena = be->g->arena;
 	s.variant = be->n_variants - 1;
 	s.length = be->length[s.variant];
 	if (be->opt->most_instructions)

@@ -54,7 +54,7 @@ static int leave(struct rvl_backend *be, const struct rvl_bstep *step, struct de
 {
 	struct rvl_layer **l = be->layer + step->layer0;
 
-	d->c = malloc(step->layers * sizeof(*d->c));
+	d->c = rvl_scratch(be->g->arena, step->layers, sizeof(*d->c));
 	if (!d->c)
 		return -ENOMEM;
 	rvl_choices_of(l, step->layers, d->c);
@@ -121,7 +121,7 @@ static int decide_both(struct rvl_backend *be, struct rvl_bstep *step)
 
 	if (!rc && rivals)
 		rc = decide_without(be, step, rivals, &with);
-	free(with.c);
+	rvl_scratch_free(with.c);
 	be->cascade_bytes += rc ? 0 : with.cascade_bytes;
 	return rc;
 }

@@ -15,6 +15,9 @@
 
 #define CHUNK 1024
 
+/* Of an operation: itself, its places in the lists of the schedule, its instruction and its layer. */
+#define OP_BYTES (sizeof(struct rvl_insn_op) + 2 * sizeof(uint32_t) + sizeof(struct rivulet_insn))
+
 /* Room for so many accesses. Those of an operation are next to each other. */
 struct rvl_op_accesses {
 	struct rvl_op_accesses *next;
@@ -37,11 +40,14 @@ void rvl_stream_free(struct rvl_stream *s)
 	while (s->accesses) {
 		struct rvl_op_accesses *next = s->accesses->next;
 
+		rvl_arena_uncount(s->arena, sizeof(*s->accesses));
 		free(s->accesses);
 		s->accesses = next;
 	}
+	rvl_arena_uncount(s->arena, s->cap * OP_BYTES);
 	free(s->op);
 	s->op = NULL;
+	s->cap = 0;
 }
 
 /*
@@ -55,7 +61,7 @@ static struct rvl_op_access *new_accesses(struct rvl_stream *s)
 	if (a && s->last_op < s->n)
 		a->used += s->op[s->last_op].accesses;
 	if (!a || a->used + RVL_OP_ACCESSES > CHUNK) {
-		a = malloc(sizeof(*a));
+		a = rvl_arena_count(s->arena, sizeof(*a)) ? malloc(sizeof(*a)) : NULL;
 		if (!a)
 			return NULL;
 		a->next = s->accesses;
@@ -73,9 +79,13 @@ static int grow(struct rvl_stream *s)
 
 	if (s->n < s->cap)
 		return 0;
-	p = realloc(s->op, cap * sizeof(*p));
-	if (!p)
+	if (!rvl_arena_count(s->arena, (cap - s->cap) * OP_BYTES))
 		return -ENOMEM;
+	p = realloc(s->op, cap * sizeof(*p));
+	if (!p) {
+		rvl_arena_uncount(s->arena, (cap - s->cap) * OP_BYTES);
+		return -ENOMEM;
+	}
 	s->op = p;
 	s->cap = cap;
 	return 0;

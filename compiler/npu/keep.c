@@ -382,10 +382,10 @@ static int save(struct keeper *k, uint32_t first, uint32_t last)
 	uint32_t from = k->group[first].first, n = past(&k->group[last]) - from;
 
 	if (n > k->room) {
-		free(k->choice);
-		free(k->rings);
-		k->choice = malloc(n * sizeof(*k->choice));
-		k->rings = malloc(n * sizeof(*k->rings));
+		rvl_scratch_free(k->choice);
+		rvl_scratch_free(k->rings);
+		k->choice = rvl_scratch(k->be->g->arena, n, sizeof(*k->choice));
+		k->rings = rvl_scratch(k->be->g->arena, n, sizeof(*k->rings));
 		k->room = k->choice && k->rings ? n : 0;
 	}
 	if (n > k->room)
@@ -603,8 +603,8 @@ int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct r
 	int rc = -ENOMEM;
 
 	k.ring = rvl_arena_array(be->g->arena, n, sizeof(*k.ring));
-	k.group = calloc(2 * (size_t)n, sizeof(*k.group));
-	k.value = calloc(n, sizeof(*k.value));
+	k.group = rvl_scratch(be->g->arena, 2 * (size_t)n, sizeof(*k.group));
+	k.value = rvl_scratch(be->g->arena, n, sizeof(*k.value));
 	k.before = k.group + n;
 	if (k.ring && k.group && k.value) {
 		list_groups(&k);
@@ -614,9 +614,9 @@ int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct r
 		rc = try_values(&k);
 	keep->changes = k.changes + k.values;
 	keep->taken = rc ? 0 : count_operands(&k);
-	free(k.group);
-	free(k.value);
-	free(k.choice);
-	free(k.rings);
+	rvl_scratch_free(k.group);
+	rvl_scratch_free(k.value);
+	rvl_scratch_free(k.choice);
+	rvl_scratch_free(k.rings);
 	return rc;
 }

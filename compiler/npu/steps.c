@@ -190,10 +190,13 @@ static int new_step(struct rvl_backend *be, struct rvl_bstep **out)
 		return rvl_fail(be->err, -E2BIG, "more than %u steps", RIVULET_MAX_STEPS);
 	if (be->n_steps == be->cap_steps) {
 		uint32_t cap = be->cap_steps ? 2 * be->cap_steps : 32;
-		struct rvl_bstep *p = realloc(be->step, cap * sizeof(*p));
+		struct rvl_bstep *p = rvl_scratch(be->g->arena, cap, sizeof(*p));
 
 		if (!p)
 			return -ENOMEM;
+		if (be->n_steps)
+			memcpy(p, be->step, be->n_steps * sizeof(*p));
+		rvl_scratch_free(be->step);
 		be->step = p;
 		be->cap_steps = cap;
 	}

@@ -41,6 +41,7 @@ struct rvl_op_accesses;
 /* A stream of operations being built. */
 struct rvl_stream {
 	const struct rivulet_board *board;
+	struct rvl_arena *arena; /* that the stream counts as held by; NULL: none */
 	bool prof;
 	uint32_t variant, length; /* being emitted; length 0: int8 */
 	struct rvl_insn_op *op;

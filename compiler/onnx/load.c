@@ -246,6 +246,7 @@ static int load_into(struct rvl_graph *g, const void *buf, size_t len,
 	if (rc)
 		return rc;
 	g->files = o->files;
+	g->memory_per_byte = o->memory_per_byte;
 	g->ir_version = m->ir_version;
 	g->opset = m->opset;
 	rc = rvl_span_name(g, m->graph_name, &g->name, err);
@@ -263,7 +264,13 @@ int rvl_onnx_load(const void *buf, size_t len, const struct rvl_onnx_opts *opts,
 
 	if (!g)
 		return rvl_fail(err, -ENOMEM, "no memory for a graph");
-	rc = load_into(g, buf, len, opts ? opts : &none, err);
+	opts = opts ? opts : &none;
+	rvl_arena_limit(g->arena, opts->memory);
+	rvl_arena_doing(g->arena, "reading the model");
+	rc = rvl_arena_count(g->arena, opts->memory_held) ? load_into(g, buf, len, opts, err) : -ENOMEM;
+	if (rc == -ENOMEM)
+		rvl_fail(err, rc, "out of memory");
+	rc = rvl_arena_report(g->arena, rc, err);
 	if (rc) {
 		rvl_graph_free(g);
 		return rc;

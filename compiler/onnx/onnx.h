@@ -29,6 +29,9 @@ struct rvl_onnx_opts {
 	const struct rvl_onnx_symbol *symbols;
 	uint32_t n_symbols;
 	const struct rivulet_files *files;	/* NULL: tensors in other files are refused */
+	size_t memory;		/* most bytes of the graph's arena; 0: RVL_MAX_GRAPH_BYTES */
+	size_t memory_held;	/* of these, bytes that its caller holds from the start on */
+	size_t memory_per_byte;	/* by which it is raised for each byte of data in other files */
 };
 
 /**

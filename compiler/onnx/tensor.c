@@ -340,6 +340,9 @@ static int take_external(struct rvl_graph *g, const struct rvl_msg *m, struct vi
 	rc = g->files->read(g->files->arg, location, v->offset, (uint64_t)bytes, &data, m->err);
 	if (rc)
 		return rc;
+	rvl_arena_raise(g->arena, g->memory_per_byte * (size_t)bytes);
+	if (!rvl_arena_count(g->arena, (size_t)bytes))
+		return -ENOMEM;
 	if (bytes)
 		hash_data(g, data, (size_t)bytes);
 	v->raw = (struct rvl_span) { data, (size_t)bytes };

@@ -151,6 +151,7 @@ static int back(struct rvl_backend *be, const void *onnx, size_t size, struct ri
 {
 	int rc = demand_npu(be);
 
+	rvl_arena_doing(be->g->arena, "deciding the layers");
 	if (!rc)
 		rc = rvl_choose_bytes_of_bits(be);
 	if (!rc)
@@ -159,17 +160,23 @@ static int back(struct rvl_backend *be, const void *onnx, size_t size, struct ri
 		rc = rvl_decide(be);
 	if (!rc)
 		rvl_steps_sum(be);
+	rvl_arena_doing(be->g->arena, "planning the memory of its values");
 	if (!rc)
 		rc = rvl_memplan(be);
 	if (!rc)
 		rc = rvl_memplan_check(be);
+	rvl_arena_doing(be->g->arena, "writing the program");
 	return rc ? rc : rvl_write_program(be, onnx, size, out);
 }
 
-static int no_memory(int rc, struct rvl_err *err)
+/* The error of a compilation that ended with @rc. Its graph is released. */
+static int finish(struct rvl_backend *be, int rc, struct rvl_err *err)
 {
-	if (rc == -ENOMEM)
+	if (rc && be->g && rvl_arena_report(be->g->arena, 0, err))
+		rc = -ENOMEM;
+	else if (rc == -ENOMEM && be->g) /* the reader has a text of its own */
 		rvl_fail(err, rc, "out of memory");
+	backend_free(be);
 	return rc;
 }
 
@@ -184,6 +191,15 @@ static void backend_init(struct rvl_backend *be, const struct rivulet_board *boa
 	be->target = *board;
 	be->target.modes &= ~be->opt->without_modes;
 	be->board = &be->target;
+}
+
+/* The other options are checked where they are used. */
+static int check_options(const struct rivulet_compile_options *o, struct rvl_err *err)
+{
+	if ((unsigned int)o->measure < RIVULET_MEASURE_COUNT)
+		return 0;
+	return rvl_fail(err, -EINVAL, "options: measure %u is none of %u", (unsigned int)o->measure,
+			RIVULET_MEASURE_COUNT);
 }
 
 /* In ONNX's operators: the graph itself keeps its binary layers. */
@@ -220,6 +236,8 @@ static int middle(struct rvl_backend *be)
 {
 	int rc;
 
+	rvl_arena_doing(be->g->arena, "optimising the graph");
+	be->params.arena = be->cmds.arena = be->spans.arena = be->g->arena;
 	be->g->npu_average_pool = be->opt->average_within_1;
 	be->g->npu_no_wide = be->opt->no_layouts;
 	be->g->no_binary = be->opt->no_binary;
@@ -250,6 +268,7 @@ static int whole(struct rvl_backend *be, const void *onnx, size_t size,
 	struct rivulet_blob out = { 0 };
 	int rc = rvl_graph_check_supported(be->g, be->err);
 
+	rvl_arena_doing(be->g->arena, "placing the nodes");
 	if (!rc)
 		rc = place(be);
 	if (!rc && !be->opt->no_layouts)
@@ -264,6 +283,7 @@ static int whole(struct rvl_backend *be, const void *onnx, size_t size,
 		rc = back(be, onnx, size, &out);
 	if (rvl_arena_failed(be->g->arena))
 		rc = -ENOMEM;
+	rvl_arena_doing(be->g->arena, "the account of its layers");
 	if (!rc && explain)
 		rc = rvl_explain_fill(be, out.size, explain);
 	if (rc || !program)
@@ -283,13 +303,14 @@ int rivulet_compile(const void *onnx, size_t size, const struct rivulet_board *b
 	backend_init(&be, board, opt, err);
 	if (explain)
 		memset(explain, 0, sizeof(*explain));
-	rc = rvl_read_model(onnx, size, be.opt, &be.g, be.err);
+	rc = check_options(be.opt, be.err);
+	if (!rc)
+		rc = rvl_read_model(onnx, size, be.opt, &be.g, be.err);
 	if (!rc)
 		rc = middle(&be);
 	if (!rc)
 		rc = whole(&be, onnx, size, program, explain);
-	backend_free(&be);
-	return no_memory(rc, err);
+	return finish(&be, rc, err);
 }
 
 int rvl_compile_graph(struct rvl_graph *g, const struct rivulet_board *board,
@@ -301,11 +322,12 @@ int rvl_compile_graph(struct rvl_graph *g, const struct rivulet_board *board,
 
 	backend_init(&be, board, opt, err);
 	be.g = g;
-	rc = middle(&be);
+	rc = check_options(be.opt, be.err);
+	if (!rc)
+		rc = middle(&be);
 	if (!rc)
 		rc = whole(&be, "", 0, program, explain);
-	backend_free(&be);
-	return no_memory(rc, err);
+	return finish(&be, rc, err);
 }
 
 int rivulet_explain_model(const void *onnx, size_t size, const struct rivulet_board *board,
@@ -317,13 +339,14 @@ int rivulet_explain_model(const void *onnx, size_t size, const struct rivulet_bo
 
 	backend_init(&be, board, opt, err);
 	memset(explain, 0, sizeof(*explain));
-	rc = rvl_read_model(onnx, size, be.opt, &be.g, be.err);
+	rc = check_options(be.opt, be.err);
+	if (!rc)
+		rc = rvl_read_model(onnx, size, be.opt, &be.g, be.err);
 	if (!rc)
 		rc = middle(&be);
 	if (!rc && rvl_graph_check_supported(be.g, NULL))
 		rc = rvl_explain_nodes(&be, explain);
 	else if (!rc)
 		rc = whole(&be, onnx, size, NULL, explain);
-	backend_free(&be);
-	return no_memory(rc, err);
+	return finish(&be, rc, err);
 }

@@ -63,6 +63,7 @@ static int emit_stream(struct rvl_backend *be, struct rvl_bstep *step, struct em
 	int rc;
 
 	rvl_stream_init(&s, be->board, be->opt->prof, be->err);
+	s.arena = be->g->arena;
 	s.variant = e->variant;
 	s.length = be->length[e->variant];
 	if (be->opt->most_instructions)
@@ -129,8 +130,8 @@ int rvl_emit_steps(struct rvl_backend *be)
 {
 	int rc = 0;
 
-	be->cost = calloc(be->n_layers + 1, sizeof(*be->cost));
-	be->seg = calloc((size_t)be->n_variants * be->n_steps + 1, sizeof(*be->seg));
+	be->cost = rvl_scratch(be->g->arena, be->n_layers + 1, sizeof(*be->cost));
+	be->seg = rvl_scratch(be->g->arena, (size_t)be->n_variants * be->n_steps + 1, sizeof(*be->seg));
 	if (!be->cost || !be->seg)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < be->n_steps && !rc; i++)

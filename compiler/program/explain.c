@@ -74,7 +74,7 @@ static const char *layout_text(const struct rvl_tensor *t, bool blocked)
 static int start(struct rivulet_explain *e, const struct rvl_backend *be, uint32_t rows)
 {
 	memset(e, 0, sizeof(*e));
-	e->priv = rvl_arena_new(TEXT_LIMIT);
+	e->priv = rvl_arena_new(rvl_min(TEXT_LIMIT, rvl_arena_left(be->g->arena)));
 	if (!e->priv)
 		return -ENOMEM;
 	rivulet_explain_board(e, be->board);
@@ -482,11 +482,22 @@ static int fill_spans(const struct rvl_backend *be, struct rivulet_explain *e)
 	return 0;
 }
 
+/*
+ * The texts, which live longer than the graph, have an arena of their own. Where it was refused what
+ * the limit of the graph's leaves, the latter reports it.
+ */
+static void share_limit(const struct rvl_backend *be, const struct rivulet_explain *e)
+{
+	if (e->priv && rvl_arena_needed(e->priv))
+		rvl_arena_count(be->g->arena, rvl_arena_needed(e->priv));
+}
+
 int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct rivulet_explain *e)
 {
 	int rc = start(e, be, be->n_layers + be->g->n_nodes);
 
 	if (rc) {
+		share_limit(be, e);
 		rivulet_explain_free(e);
 		return rc;
 	}
@@ -516,6 +527,7 @@ int rvl_explain_fill(const struct rvl_backend *be, size_t program_bytes, struct 
 		rc = fill_edges(be, e);
 	if (!rc && be->opt->drawing)
 		rc = fill_spans(be, e);
+	share_limit(be, e);
 	if (rc)
 		rivulet_explain_free(e);
 	return rc ? rc : finish_rows(e);

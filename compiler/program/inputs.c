@@ -9,6 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bytes that stand for what is not counted: the process itself, and small tables of single passes. */
+#define UNCOUNTED ((size_t)8 << 20)
+
+static void fill_memory(const struct rivulet_compile_options *o, size_t size, struct rvl_onnx_opts *out)
+{
+	out->memory = o->most_memory ? o->most_memory :
+				       RIVULET_MEMORY_BASE + RIVULET_MEMORY_PER_BYTE * size;
+	out->memory_held = UNCOUNTED + size;
+	out->memory_per_byte = o->most_memory ? 0 : RIVULET_MEMORY_PER_BYTE;
+}
+
 /* The dimensions of the options in the reader's form. The caller frees the arrays. */
 static int fill_dims(const struct rivulet_compile_options *o, struct rvl_onnx_opts *out,
 		     struct rvl_err *err)
@@ -43,6 +54,7 @@ int rvl_read_model(const void *onnx, size_t size, const struct rivulet_compile_o
 	struct rvl_onnx_opts opts;
 	int rc = fill_dims(opt, &opts, err);
 
+	fill_memory(opt, size, &opts);
 	if (!rc)
 		rc = rvl_onnx_load(onnx, size, &opts, out, err);
 	free((void *)(uintptr_t)opts.shapes);

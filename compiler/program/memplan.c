@@ -48,8 +48,8 @@ static void plan_free(struct plan *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
 		free(p->life[i].use);
-	free(p->life);
-	free(p->ancestors);
+	rvl_scratch_free(p->life);
+	rvl_scratch_free(p->ancestors);
 }
 
 static const struct rvl_store *whole(const struct rvl_store *s)
@@ -97,7 +97,7 @@ static int collect_stores(struct plan *p)
 {
 	const struct rvl_graph *g = p->be->g;
 
-	p->life = calloc(g->n_tensors + 1, sizeof(*p->life));
+	p->life = rvl_scratch(g->arena, g->n_tensors + 1, sizeof(*p->life));
 	if (!p->life)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < g->n_tensors; i++) {
@@ -237,7 +237,7 @@ static int collect_ancestors(struct plan *p)
 	p->words = (be->n_steps + 63) / 64;
 	if (be->n_steps > MAX_PLANNED || p->n > MAX_PLANNED)
 		return 0;
-	p->ancestors = calloc(p->words * be->n_steps + 1, sizeof(*p->ancestors));
+	p->ancestors = rvl_scratch(be->g->arena, p->words * be->n_steps + 1, sizeof(*p->ancestors));
 	all.head = malloc(heads);
 	all.w = calloc(count_writings(be) + 1, sizeof(*all.w));
 	if (p->ancestors && all.head && all.w) {

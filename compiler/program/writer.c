@@ -387,6 +387,8 @@ static int check_size(const struct rvl_backend *be, uint64_t size)
 /* Zeroed memory for the file. */
 static int reserve(const struct rvl_backend *be, uint64_t size, struct rivulet_blob *out)
 {
+	if (!rvl_arena_count(be->g->arena, size)) /* until the graph is released */
+		return -ENOMEM;
 	if (be->opt->reserve)
 		return be->opt->reserve(be->opt->reserve_arg, size, out, be->err);
 	*out = (struct rivulet_blob){ .data = aligned_alloc(RIVULET_PROGRAM_ALIGN, size), .size = size };
@@ -455,7 +457,7 @@ static int prepare(struct writer *w)
 int rvl_write_program(struct rvl_backend *be, const void *onnx, size_t size,
 		      struct rivulet_blob *out)
 {
-	struct writer w = { .be = be };
+	struct writer w = { .be = be, .strings.arena = be->g->arena };
 	uint32_t *names = NULL;
 	int rc = prepare(&w);
 

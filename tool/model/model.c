@@ -65,6 +65,7 @@ static int fill_options(struct rvl_model_args *a, const struct rivulet_board *b,
 		.no_gather = a->no_gather,
 		.no_cascade = a->no_cascade,
 		.no_prefetch = a->no_prefetch,
+		.most_memory = a->memory << 20,
 		.prof = a->prof, .files = &a->beside.files };
 	r = parse_measure(a->optimise, &o->measure);
 	if (r)

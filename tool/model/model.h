@@ -30,6 +30,7 @@ struct rvl_model_args {
 	bool no_binary;
 	bool no_taps, no_planes, no_gather, serial, prof;
 	const char *optimise; /* a measure, or NULL: cycles */
+	uint64_t memory; /* MiB, or 0: the compiler's limit */
 	struct rvl_frozen frozen;
 	struct rvl_mode mode;
 	struct rivulet_plan plan; /* of @plan_file */
@@ -70,6 +71,8 @@ int rvl_model_freeze(void *member, const char *value);
 	  RVL_MEMBER(type, m.no_prefetch) },                                                       \
 	{ "optimise", 0, "cycles|energy", "what modes, cuts and cascades are chosen by (cycles)",  \
 	  RVL_MEMBER(type, m.optimise) },                                                          \
+	{ "memory-limit", 0, "MIB", "memory the compiler may take (64 and 8 times the model)",     \
+	  RVL_MEMBER(type, m.memory), .least = 1, .most = UINT32_MAX },                            \
 	{ "require-npu", 0, NULL, "refuse a model with steps on the CPU",                          \
 	  RVL_MEMBER(type, m.require_npu) },                                                       \
 	{ "cpu-only", 0, NULL, "everything on the CPU", RVL_MEMBER(type, m.cpu_only) },            \
