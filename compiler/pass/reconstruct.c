@@ -63,6 +63,23 @@ static bool operands_are_bytes(const struct rvl_node *n)
 	return any && is_dequantised(n->in[0]);
 }
 
+/*
+ * Whether the NPU combines the shapes of a sum or a product: equal ones, or that of the result and one
+ * value for all or for each channel. On the CPU bytes gain nothing, and a float consumer loses precision.
+ */
+static bool combines(const struct rvl_node *n)
+{
+	const struct rvl_shape *a = &n->in[0]->shape, *b = &n->in[1]->shape, *y = &n->out[0]->shape;
+	const struct rvl_shape *s = rvl_shape_equal(a, y) ? b : a;
+	int64_t count = rvl_shape_count(s);
+
+	if (rvl_shape_equal(a, b) || n->in[0]->data || n->in[1]->data)
+		return true;
+	if (!rvl_shape_equal(s == a ? b : a, y) || y->rank != 4)
+		return false;
+	return count == 1 || (count == y->dim[1] && s->rank >= 3 && s->dim[s->rank - 3] == count);
+}
+
 /* Whether fusion replaces the operator where a QuantizeLinear reads its result. */
 static bool computes_on_bytes(const struct rvl_node *n)
 {
@@ -70,13 +87,14 @@ static bool computes_on_bytes(const struct rvl_node *n)
 	case RVL_OP_CONV:
 	case RVL_OP_GEMM:
 	case RVL_OP_MATMUL:
-	case RVL_OP_ADD:
-	case RVL_OP_MUL:
 	case RVL_OP_RELU:
 	case RVL_OP_CLIP:
 	case RVL_OP_AVERAGE_POOL:
 	case RVL_OP_GLOBAL_AVERAGE_POOL:
 		return operands_are_bytes(n);
+	case RVL_OP_ADD:
+	case RVL_OP_MUL:
+		return operands_are_bytes(n) && combines(n);
 	case RVL_OP_BATCH_NORM:
 		return n->in[0]->producer && is_product(n->in[0]->producer) &&
 		       rvl_only_user(n->in[0]) == n && computes_on_bytes(n->in[0]->producer);

@@ -466,6 +466,26 @@ START_TEST(steps_that_leave_out_values_are_not_the_range_of_a_function)
 }
 END_TEST
 
+/* Second operands: the largest of each column of x, which the NPU does not spread, and of each channel. */
+static const struct {
+	const char *op, *window;
+	bool on_npu;
+} pairs[] = {
+	{ "Add", "6,1", false }, { "Mul", "6,1", false }, { "Add", "6,5", true }, { "Mul", "6,5", true },
+};
+
+START_TEST(operands_that_the_npu_does_not_combine_stay_float)
+{
+	char text[400];
+
+	load_board();
+	snprintf(text, sizeof(text),
+		 "const t f32 - 0.05; const o u8 - 128; MaxPool x -> p kernel_shape=[%s]; QuantizeLinear p t o -> b; "
+		 "DequantizeLinear b t o -> v; %s x v -> r;", pairs[_i].window, pairs[_i].op);
+	compare_function(text, 128, pairs[_i].on_npu ? INFINITY : 0);
+}
+END_TEST
+
 START_TEST(one_sided_steps_are_no_range_of_a_signed_mean)
 {
 	load_board();
@@ -613,6 +633,8 @@ int main(void)
 
 	tcase_add_test(t, random_graphs_are_equal_before_and_after);
 	tcase_add_test(t, one_sided_steps_are_no_range_of_a_signed_value);
+	tcase_add_loop_test(t, operands_that_the_npu_does_not_combine_stay_float, 0,
+			     sizeof(pairs) / sizeof(pairs[0]));
 	tcase_add_loop_test(t, functions_are_exact_for_float_consumers, 0, FUNCTIONS);
 	tcase_add_loop_test(t, steps_that_leave_out_values_are_not_the_range_of_a_function, 0, FUNCTIONS);
 	tcase_add_test(t, one_sided_steps_are_no_range_of_a_signed_mean);
