@@ -116,9 +116,17 @@ static const struct body {
 	{ MS, "QAttention", "X w b xs ws mask xz wz past", "Y present", "", 24,
 	  "i = MatMulInteger(X, w, xz, wz); fi = Cast<to=1>(i); s = Mul(xs, ws); p = Mul(fi, s);"
 	  "t = Add(p, b);" ATTENTION("a = Identity!(m);"), "do_rotary=0 past_present_share_buffer=0" },
+	/*
+	 * One position, in one dimension, is that of the first element of each sample. onnxruntime ignores the
+	 * attribute scale.
+	 */
 	{ MS, "RotaryEmbedding", "X at cos sin", "Y", "", 24,
-	  "Y = RotaryEmbedding<interleaved=@interleaved, num_heads=@num_heads,"
-	  "rotary_embedding_dim=@rotary_embedding_dim>(X, cos, sin, at);", "is_packed_batching=0" },
+	  "dims = Shape(at); rank = Shape(dims); first = Equal(rank, [1]); own = Where(first, [1], dims);"
+	  "at1 = Reshape(at, own); n = Shape<start=-2, end=-1>(X); z = Squeeze([0]); o = Squeeze([1]);"
+	  "past = Squeeze(n); r = Range(z, past, o); at2 = Add(at1, r); at3 = Where(first, at2, at1);"
+	  "b = Shape<start=0, end=1>(X); each = Concat<axis=0>(b, n); want = Where(first, each, [1]);"
+	  "ids = Expand(at3, want); Y = RotaryEmbedding<interleaved=@interleaved, num_heads=@num_heads,"
+	  "rotary_embedding_dim=@rotary_embedding_dim>(X, cos, sin, ids);", "scale is_packed_batching=0" },
 	{ MS, "FusedGemm", "A B C", "Y", "", 13,
 	  "y = Gemm<alpha=@alpha, beta=@beta, transA=@transA, transB=@transB>(A, B, C);"
 	  "Y = @activation<alpha=@activation_alpha>(y);", NULL },

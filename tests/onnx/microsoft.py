@@ -252,6 +252,9 @@ def attention(root):
     for interleaved in (0, 1):
         make(root, f"rotary_embedding_{interleaved}", "RotaryEmbedding", [heads, places, floats(9, 4), floats(9, 4)],
              interleaved=interleaved)
+    make(root, "rotary_embedding_offset", "RotaryEmbedding", [heads, array([3], np.int64), floats(9, 4), floats(9, 4)])
+    make(root, "rotary_embedding_offset_packed", "RotaryEmbedding",
+         [floats(2, 4, 16), array([1], np.int64), floats(9, 4), floats(9, 4)], num_heads=2)
     q, k, v = floats(2, 4, 8), floats(2, 6, 8), floats(2, 6, 12)
     make(root, "multi_head_attention", "MultiHeadAttention", [q, k, v], num_heads=2)
     make(root, "multi_head_attention_biased", "MultiHeadAttention",

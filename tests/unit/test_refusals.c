@@ -217,6 +217,16 @@ static const struct model_case operators[] = {
 	/* Compositions. */
 	{ "in x u8 2,4,8; in past f32 2,2,2,3,4; const w s8 8,24 1; const b f32 24 0; const s f32 - 1; out y; out p; "
 	  "QAttention@com.microsoft x w b s s _ _ _ past -> y p num_heads=2", 0, 0, "float32 2x4x8" },
+	{ "in x f32 2,3,4,8; in p s64 1; const c f32 9,4 1; out y; RotaryEmbedding@com.microsoft x p c c -> y scale=1.0f", 0, 0,
+	  "float32 2x3x4x8" },
+	{ "in x f32 2,3,4,8; in p s64 2,4; const c f32 9,4 1; out y; RotaryEmbedding@com.microsoft x p c c -> y scale=1.0f", 0, 0,
+	  "float32 2x3x4x8" },
+	{ "in x f32 2,3,4,8; in p s64 4; const c f32 9,4 1; out y; RotaryEmbedding@com.microsoft x p c c -> y scale=1.0f", 0, NO,
+	  "node 'RotaryEmbedding.0/Reshape_6' (Reshape): its shape has another number of elements than its input; and 5 more" },
+	{ "in x f32 2,3,4,8; in p s64 1,4; const c f32 9,4 1; out y; RotaryEmbedding@com.microsoft x p c c -> y scale=1.0f", 0, NO,
+	  "node 'RotaryEmbedding.0/RotaryEmbedding_21' (RotaryEmbedding): its input 3 does not have the shape that input 0 asks for; and 1 more" },
+	{ "in x f32 2,3,4,8; in p s64 2; const c f32 9,4 1; out y; RotaryEmbedding@com.microsoft x p c c -> y scale=1.0f", 0, NO,
+	  "node 'RotaryEmbedding.0/Reshape_6' (Reshape): its shape has another number of elements than its input; and 5 more" },
 	/* Masks of other samples than the operand, or of another number of positions. */
 	{ "in x f32 2,2,8; in m s32 2; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, 0,
 	  "float32 2x2x8" },
