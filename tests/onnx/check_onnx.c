@@ -87,8 +87,11 @@ static int read_file(const char *path, struct file *f)
 /* Whether no node reads the values of an input: nodes use at most its type. */
 static bool type_alone(const struct rvl_tensor *t)
 {
-	const struct rvl_tensor *read = t->computed ? t->computed : t;
+	/* A conversion at the edge may make an output of the model at once. */
+	const struct rvl_tensor *read = t->computed && t->n_users ? t->users[0]->out[0] : t;
 
+	if (read->is_output)
+		return false;
 	for (uint32_t i = 0; i < read->n_users; i++)
 		if (strcmp(read->users[i]->op_type, "CastLike") || read->users[i]->in[0] == read)
 			return false;
