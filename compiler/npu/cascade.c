@@ -20,6 +20,7 @@
 
 #define TIMED	   4  /* cuts of a cascade whose timeline is compared: the best by the estimate */
 #define BLOCKS	   2  /* of the cuts with which the last layer takes blocks of channels, the same */
+#define NEAR	   103 /* per cent of the least estimate; a cut above it is not timed */
 #define SEARCHED   512 /* layers that are searched together: each needs 10 KB meanwhile */
 
 /* The best division of the layers of a step before one of them. */
@@ -88,10 +89,25 @@ static bool same_forms(const struct rvl_chain *a, const struct rvl_chain *b)
 	return true;
 }
 
+/*
+ * Whether a cut is not worth its time: its estimate, which is of cycles, is far from the least. By
+ * energy, the cut of a slower mode can be the better one.
+ */
+static bool is_far(const struct search *s, uint32_t n, uint32_t i)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t k = 0; k < n; k++)
+		if (s->cut[k].cost < least)
+			least = s->cut[k].cost;
+	return s->be->opt->measure == RIVULET_BY_CYCLES && s->cut[i].cost * 100 > least * NEAR;
+}
+
 static int try_chain(struct search *s, uint32_t first, uint32_t n)
 {
 	struct rvl_chain_cuts cuts = { .cut = s->cut, .most = TIMED }, blocks = { .most = BLOCKS };
 	struct rvl_chain alone = forms_of(s, first, n, false), fast = forms_of(s, first, n, true);
+	uint32_t n_cuts;
 	int rc = 0;
 
 	rvl_chain_search(s->be->board, &alone, &cuts);
@@ -99,9 +115,12 @@ static int try_chain(struct search *s, uint32_t first, uint32_t n)
 		rvl_chain_search(s->be->board, &fast, &cuts);
 	blocks.cut = s->cut + cuts.n;
 	rvl_chain_search_blocks(s->be->board, &fast, &blocks);
-	for (uint32_t i = 0; i < cuts.n + blocks.n && !rc; i++) {
+	n_cuts = cuts.n + blocks.n;
+	for (uint32_t i = 0; i < n_cuts && !rc; i++) {
 		uint64_t cost;
 
+		if (is_far(s, n_cuts, i))
+			continue;
 		rc = cost_behind(s, &s->cut[i], first, &cost);
 		if (!rc && cost != RVL_TOO_LONG)
 			offer(s, &s->cut[i], first, cost);

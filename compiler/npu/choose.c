@@ -129,7 +129,8 @@ static void add_cuts(const struct rivulet_board *b, struct rvl_layer *l, struct 
 
 	for (uint32_t i = 0; i < n; i++) {
 		c->c[c->n++] = (struct candidate){ .mode = l->mode, .p = l->p, .t = cut[i], .least = cut[0].cost };
-		c->least = rvl_min(c->least, cut[i].cost);
+		if (cut[i].cost < c->least)
+			c->least = cut[i].cost;
 	}
 }
 
