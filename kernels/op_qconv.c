@@ -423,10 +423,10 @@ static int64_t pixel_step(const struct rvl_pitch *p, int64_t channels)
 	return p->c == 1 && p->x > channels ? p->x : channels;
 }
 
-/* Scratch of a depthwise kernel for a row of pixels in the padding. */
+/* Scratch of a depthwise kernel for a row of pixels in the padding, where at least one pixel is. */
 static int64_t zeros_bytes(const struct rvl_conv_geom *g)
 {
-	return rvl_round_up(g->w * pixel_step(&g->xp, g->c), 64);
+	return rvl_round_up((g->w ? g->w : 1) * pixel_step(&g->xp, g->c), 64);
 }
 
 /* The pixels in the padding: of a depthwise kernel in @mem, else those that setup_fast() made. */

@@ -123,6 +123,98 @@ START_TEST(only_known_sets_can_be_forced)
 }
 END_TEST
 
+/* A convolution with padding of one on each side. */
+struct conv {
+	struct rvl_kernel_desc d;
+	struct test_guarded x, w, y, ref;
+};
+
+static struct conv new_conv(int64_t c, int64_t m, int64_t group, int64_t h, int64_t w, enum rvl_type type)
+{
+	static const float scales[3] = { 0.001f, 0.001f, 4 };
+	static const int32_t zeros[3] = { -128, 0, 255 };	/* of int8, of weights, and of uint8 */
+	struct conv v = { .d = { .op = RVL_OP_Q_CONV, .n_in = 2, .n_out = 1 } };
+	struct rvl_kernel_arg *args[] = { &v.d.in[0], &v.d.in[1], &v.d.out[0] };
+
+	rvl_attr_init(&v.d.attr);
+	v.d.attr.group = (int32_t)group;
+	for (int i = 0; i < 2; i++) {
+		v.d.attr.kernel[i] = 3;
+		v.d.attr.pad[i] = v.d.attr.pad[i + 2] = 1;
+	}
+	if (!w)
+		v.d.attr.kernel[1] = 1;
+	test_image(&v.d.in[0], type, 1, c, h, w);
+	test_image(&v.d.in[1], RVL_TYPE_S8, m, c / group, 3, v.d.attr.kernel[1]);
+	test_image(&v.d.out[0], RVL_TYPE_S8, 1, m, h, w ? w : 2);
+	for (int i = 0; i < 3; i++)
+		args[i]->quant = (struct rvl_kernel_quant) {
+			.n = 1, .scale = &scales[i], .zp = &zeros[i == 1 ? 1 : type == RVL_TYPE_U8 && !i ? 2 : 0],
+		};
+	args[2]->quant.zp = &zeros[1];
+	v.x = test_guarded(test_bytes(&v.d.in[0]), 1);
+	v.w = test_guarded(test_bytes(&v.d.in[1]), 1);
+	v.y = test_guarded(test_bytes(&v.d.out[0]), 1);
+	v.ref = test_guarded(test_bytes(&v.d.out[0]), 1);
+	v.d.in[1].data = v.w.p;
+	return v;
+}
+
+static void drop_conv(struct conv *v)
+{
+	test_drop(&v->x);
+	test_drop(&v->w);
+	test_drop(&v->y);
+	test_drop(&v->ref);
+}
+
+static bool conv_differs(void *arg)
+{
+	const struct conv *v = arg;
+
+	memset(v->y.p, 0x5a, v->y.size);
+	test_run(&v->d, false, (const void *[]) { v->x.p, v->w.p }, &v->y, 2);
+	return memcmp(v->y.p, v->ref.p, v->y.size);
+}
+
+static void compare_conv(struct conv *v)
+{
+	const char *set;
+
+	test_run(&v->d, true, (const void *[]) { v->x.p, v->w.p }, &v->ref, 0);
+	set = test_each_set(conv_differs, v);
+	ck_assert_msg(!set, "%s differs", set);
+}
+
+/* The most channels whose results are computed in tiles, and nothing but the ends of the ranges. */
+START_TEST(sums_of_tiles_do_not_overflow)
+{
+	enum rvl_type type = _i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8;
+	struct conv v = new_conv(1024, 3, 1, 8, 7, type);
+	uint8_t high = type == RVL_TYPE_U8 ? 255 : 127, low = (uint8_t)(high + 1);
+
+	test_seed(_i);
+	memset(v.x.p, _i & 2 ? low : high, v.x.size);
+	memset(v.w.p, _i & 4 ? 127 : -128, v.w.size);
+	for (size_t i = 0; i < v.x.size && _i & 8; i++)
+		v.x.p[i] = test_rnd(2) ? low : high;
+	for (size_t i = 0; i < v.w.size && _i & 16; i++)
+		v.w.p[i] = test_rnd(2) ? 127 : 128;
+	compare_conv(&v);
+	drop_conv(&v);
+}
+END_TEST
+
+/* All pixels under the windows of an image without columns lie in the padding. */
+START_TEST(a_depthwise_image_may_have_no_columns)
+{
+	struct conv v = new_conv(40, 40, 40, 3, 0, RVL_TYPE_U8);
+
+	compare_conv(&v);
+	drop_conv(&v);
+}
+END_TEST
+
 /* The set that the processor does not have, while a test pretends so. */
 static int absent = -1;
 
@@ -280,6 +372,8 @@ int main(void)
 	tcase_add_loop_test(shapes, amx_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_loop_test(shapes, tables512_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_test(sets, tables_give_each_byte_its_entry);
+	tcase_add_loop_test(sets, sums_of_tiles_do_not_overflow, 0, 32);
+	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, tables_are_used_where_they_are_faster);
 	tcase_add_test(sets, one_set_is_used);
