@@ -109,10 +109,11 @@ struct rvl_f32_kernels {
 	void (*winograd_in)(const float *d, int64_t d_row, float *v, int64_t v_row);
 	/*
 	 * 36 rows of @n products of transforms, one for each tile, to 16 rows of clamped sums with
-	 * @bias. finite[i] is 0 where all sums of tile i are finite, else NaN. @n: a multiple of vl.
+	 * @bias. bounded[i] is 0 where the squares of the sums of tile i, without the bias, times
+	 * RVL_WINOGRAD_OVERFLOW are finite, else NaN. @n: a multiple of vl.
 	 */
 	void (*winograd_out)(const float *m, int64_t n, float bias, float lo, float hi, float *y,
-			     float *finite);
+			     float *bounded);
 	const struct rvl_f32_math *math;
 	const struct rvl_f32_bytes *bytes;
 };

@@ -65,13 +65,13 @@ INLINE void transform_products(const vec *m, vec *r)
 }
 
 static TARGET void winograd_out(const float *m, int64_t n, float bias, float lo, float hi, float *y,
-				float *finite)
+				float *bounded)
 {
 	vec least = V_SET1(lo), most = V_SET1(hi), b = V_SET1(bias);
 
 	for (int64_t l = 0; l < n; l += VL) {
 		vec t[RVL_WINOGRAD_OUT][RVL_WINOGRAD_IN], in[RVL_WINOGRAD_IN], out[RVL_WINOGRAD_OUT];
-		vec zero = V_ZERO;
+		vec squares = V_ZERO;
 
 		for (int j = 0; j < RVL_WINOGRAD_IN; j++) {
 #pragma GCC unroll 8
@@ -86,12 +86,14 @@ static TARGET void winograd_out(const float *m, int64_t n, float bias, float lo,
 			transform_products(t[i], out);
 #pragma GCC unroll 4
 			for (int j = 0; j < RVL_WINOGRAD_OUT; j++) {
-				zero = V_FMA(out[j], V_ZERO, zero);
+				squares = V_FMA(out[j], out[j], squares);
 				V_STORE(y + (i * RVL_WINOGRAD_OUT + j) * n + l,
 					V_CLAMP(V_ADD(out[j], b), least, most));
 			}
 		}
-		V_STORE(finite + l, zero);
+		/* Infinite from the limit on, and an infinity times 0 is NaN. */
+		squares = V_FMA(squares, V_SET1(RVL_WINOGRAD_OVERFLOW), V_ZERO);
+		V_STORE(bounded + l, V_FMA(squares, V_ZERO, V_ZERO));
 	}
 }
 

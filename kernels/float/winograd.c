@@ -8,7 +8,8 @@
  * A patch that has an infinity or NaN would spread it over all results of its tile, and large numbers
  * may overflow between the transforms only. Every element of a patch and every product has a factor
  * other than 0 in a result of its tile, so such a tile has a result that is not finite, and is computed
- * tap by tap.
+ * tap by tap. So is a tile with a result beyond 2^40, because the numbers beside one that stands for an
+ * infinity, as the largest float, would be lost.
  */
 #include "float/winograd.h"
 
@@ -28,6 +29,7 @@
 #define MAX_STRIP 128		/* most tiles of a strip */
 #define CACHED (64 << 10)	/* floats that stay in the second level cache */
 #define BLOCK 256		/* most channels that are summed before the sum is added to the result */
+#define MOST_SCRATCH (10 << 20)	/* floats of all items, unless one takes more */
 #define MOST_PACKED (10 << 20)	/* floats of transformed weights, which are four times as many */
 
 /* ---- division ---- */
@@ -85,6 +87,7 @@ static struct plan plan_of(const struct rvl_f32_conv *v, int64_t threads)
 	p.d_row = p.strip + 4;		/* quads may pass the last tile */
 	p.item_floats = p.v_floats + p.m_floats +
 			rvl_round_up(MATRICES * p.d_row + 4 * (p.strip + 4) + 4, RVL_F32_VL);
+	p.items = largest(rvl_least(p.items, MOST_SCRATCH / p.item_floats), 1);
 	return p;
 }
 
@@ -188,7 +191,7 @@ struct strip {
 	int64_t image, group;
 	int64_t first, n;		/* tiles */
 	float *vm, *mm, *d;		/* transformed patches, their products, and patches or results */
-	float *y, *finite;		/* results of a channel; 0 for each tile whose results are finite */
+	float *y, *bounded;		/* results of a channel; 0 for each tile whose results need no mending */
 };
 
 /* Tiles of a strip that are adjacent in a row of tiles. */
@@ -333,13 +336,13 @@ static float sum_taps(const struct strip *s, int64_t m, int64_t y, int64_t x)
 	return sum < v->lo ? v->lo : sum > v->hi ? v->hi : sum;
 }
 
-/* Computes tiles again that have a result that is not finite. */
+/* Computes tiles again that have a result that is not finite, or large. */
 static void mend(const struct strip *s, int64_t m)
 {
 	for (int64_t t = 0; t < s->n; t++) {
 		int64_t tile = s->first + t, y = tile / s->p->across * OUT, x = tile % s->p->across * OUT;
 
-		if (s->finite[t] == 0)
+		if (s->bounded[t] == 0)
 			continue;
 		for (int64_t i = 0; i < RESULTS; i++)
 			s->y[i * s->p->strip + t] = sum_taps(s, m, y + i / OUT, x + i % OUT);
@@ -386,9 +389,9 @@ static void store_channel(const struct strip *s, const float *products, int64_t 
 	float *plane = v->y + (s->image * v->group * v->m_group + at) * v->out, bad = 0;
 
 	s->p->f->winograd_out(products, s->p->strip, v->bias ? v->bias[at] : 0, v->lo, v->hi, s->y,
-			      s->finite);
+			      s->bounded);
 	for (int64_t t = 0; t < s->n; t++)
-		bad += s->finite[t];
+		bad += s->bounded[t];
 	if (bad != 0)
 		mend(s, m);
 	for (struct span t = { 0 }; next_span(s, &t);)
@@ -397,8 +400,8 @@ static void store_channel(const struct strip *s, const float *products, int64_t 
 
 /* ---- all ---- */
 
-/* Output channels of one part of a strip. */
-static void run_unit(const struct rvl_f32_conv *v, const struct plan *p, int64_t unit, float *mem)
+/* Output channels of one part of a strip. @fresh: @mem does not have the transforms of its patches. */
+static void run_unit(const struct rvl_f32_conv *v, const struct plan *p, int64_t unit, bool fresh, float *mem)
 {
 	int64_t panels = rvl_ceil_div(v->m_group, p->f->mr), part = unit % p->parts;
 	int64_t strip = unit / p->parts % p->strips, plane = unit / p->parts / p->strips;
@@ -411,8 +414,9 @@ static void run_unit(const struct rvl_f32_conv *v, const struct plan *p, int64_t
 	};
 
 	s.y = s.d;
-	s.finite = s.d + RESULTS * p->strip + 4;
-	transform_strip(&s);
+	s.bounded = s.d + RESULTS * p->strip + 4;
+	if (fresh)
+		transform_strip(&s);
 	for (; row < past; row += p->rows) {
 		int64_t rows = rvl_least(p->rows, past - row);
 
@@ -432,9 +436,10 @@ static void item(void *arg, uint32_t i)
 {
 	const struct run *r = arg;
 	const struct plan *p = &r->p;
+	int64_t first = i * p->units / p->items, past = (i + 1) * p->units / p->items;
 
-	for (int64_t n = i * p->units / p->items; n < (i + 1) * p->units / p->items; n++)
-		run_unit(r->v, p, n, r->scratch + i * p->item_floats);
+	for (int64_t n = first; n < past; n++)
+		run_unit(r->v, p, n, n == first || n % p->parts == 0, r->scratch + i * p->item_floats);
 }
 
 int64_t rvl_f32_winograd_scratch(const struct rvl_f32_conv *v)

@@ -17,6 +17,8 @@
 /* The points are 0, a, -a, b, -b and infinity. All factors of the transforms are exact in float. */
 #define RVL_WINOGRAD_A 0.75
 #define RVL_WINOGRAD_B 1.5
+/* Times the square of 2^40 it is no float: from there on results are computed tap by tap. */
+#define RVL_WINOGRAD_OVERFLOW 0x1p48f
 
 struct rvl_f32_conv;
 struct rvl_pool;
