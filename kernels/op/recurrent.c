@@ -8,6 +8,7 @@
 #include "isa.h"
 #include "qmath.h"
 #include "rivulet_op.h"
+#include "sizes.h"
 
 /* ---- activation functions ---- */
 
@@ -157,7 +158,8 @@ static void add_product(const struct net *k, uint32_t i, int d, int first, int p
 }
 
 #define PART 256	/* elements of an operand that are quantised at a time */
-#define MOST_STEPS 16	/* whose operands are quantised together */
+#define MOST_STEPS 16	/* whose operands are quantised together, */
+#define AHEAD 256	/* and of all sequences, unless these are more */
 
 /* Vectors that are multiplied by weights of 8 bits. */
 struct byte_rows {
@@ -226,6 +228,22 @@ static void add_hidden(const struct net *k, int d, const float *h, float *y)
 	add_rows(k, 2, d, &b, y);
 }
 
+/* How many steps of a sequence have their inputs multiplied together. */
+static int64_t steps_ahead(const struct net *k)
+{
+	int64_t sequences = k->dirs * k->batch, steps = AHEAD / (sequences ? sequences : 1);
+
+	return rvl_least(rvl_least(steps > 1 ? steps : 1, MOST_STEPS), k->seq);
+}
+
+/* No less than of fewer sequences or steps, which a run may have. */
+static int64_t most_ahead(const struct net *k)
+{
+	int64_t sequences = k->dirs * k->batch, most = sequences > AHEAD ? sequences : AHEAD;
+
+	return k->quantised ? rvl_least(sequences * rvl_least(k->seq, MOST_STEPS), most) : 0;
+}
+
 /*
  * The products of the inputs of steps [@first, @first + @steps) in time by weights of 8 bits. They do
  * not depend on the state, so each weight is read once for several steps.
@@ -235,7 +253,7 @@ static void multiply_inputs(const struct net *k, int d, int64_t b, int64_t first
 	int64_t n = k->kind->gates * k->n;
 	struct byte_rows rows = {
 		.v = input(k, 0) + first * k->x_time + b * k->x_batch, .v_row = k->x_time, .rows = steps,
-		.scale = k->x_scale, .zero = k->x_zero, .sum = (uint32_t *)(ahead + MOST_STEPS * n),
+		.scale = k->x_scale, .zero = k->x_zero, .sum = (uint32_t *)(ahead + steps_ahead(k) * n),
 	};
 
 	memset(ahead, 0, (size_t)(steps * n) * sizeof(*ahead));
@@ -577,7 +595,7 @@ static int64_t work_net(const struct rvl_call *c)
 /* Of a sequence: the state, and the products of the inputs of some steps with their sums. */
 static int64_t state_floats(const struct net *k)
 {
-	return (STATES + (k->quantised ? 2 * MOST_STEPS * k->kind->gates : 0)) * k->n;
+	return (STATES + (k->quantised ? 2 * steps_ahead(k) * k->kind->gates : 0)) * k->n;
 }
 
 static int64_t scratch_net(const struct rvl_call *c)
@@ -587,7 +605,7 @@ static int64_t scratch_net(const struct rvl_call *c)
 
 	if (make_net(&copy, &k))
 		return 0;
-	return k.dirs * k.batch * state_floats(&k) * (int64_t)sizeof(float);
+	return (k.dirs * k.batch * STATES + 2 * most_ahead(&k) * k.kind->gates) * k.n * (int64_t)sizeof(float);
 }
 
 /* ---- computation ---- */
@@ -618,11 +636,11 @@ static int64_t length(const struct net *k, int64_t b)
 	return rvl_has(k->c, 4) ? ((const int32_t *)k->c->in[4].data)[b] : k->seq;
 }
 
-/* The products of the input of step @s of @n, which are computed for MOST_STEPS steps at a time. */
+/* The products of the input of step @s of @n, which are computed for some steps at a time. */
 static const float *input_products(const struct net *k, int d, int64_t b, int64_t s, int64_t n, bool back,
 				   float *ahead)
 {
-	int64_t at = s % MOST_STEPS, steps = n - (s - at) < MOST_STEPS ? n - (s - at) : MOST_STEPS;
+	int64_t most = steps_ahead(k), at = s % most, steps = rvl_least(n - (s - at), most);
 
 	if (!at)
 		multiply_inputs(k, d, b, back ? n - s - steps : s, steps, ahead);

@@ -398,16 +398,22 @@ START_TEST(lstm_of_bytes_with_a_scale_for_each_row)
 END_TEST
 
 #define LONG 37
+#define MOST_BATCH 300
 
-/* A long sequence that is the same from both ends, through the same weights in both directions. */
-static void run_long(int32_t steps, float *y)
+/* @batch times a long sequence that is the same from both ends, through the same weights in both directions. */
+static void run_long(int32_t batch, int32_t steps, float *y)
 {
-	float x[LONG * 3], state[2 * 2] = { 0.1f, -0.2f, 0.1f, -0.2f };
+	static float x[LONG * MOST_BATCH * 3], state[2 * MOST_BATCH * 2];
+	static int32_t lengths[MOST_BATCH];
 	uint8_t w[2 * 3 * 8], r[2 * 2 * 8];
 
-	for (int t = 0; t < LONG; t++)
-		for (int i = 0; i < 3; i++)
-			x[t * 3 + i] = (float)((t < LONG / 2 ? t : LONG - 1 - t) * (i + 5) % 11) / 8 - 0.5f;
+	for (int n = 0; n < LONG * batch; n++)
+		for (int t = n / batch, i = 0; i < 3; i++)
+			x[n * 3 + i] = (float)((t < LONG / 2 ? t : LONG - 1 - t) * (i + 5) % 11) / 8 - 0.5f;
+	for (int i = 0; i < 4 * batch; i++)
+		state[i] = i % 2 ? -0.2f : 0.1f;
+	for (int b = 0; b < batch; b++)
+		lengths[b] = steps;
 	for (size_t i = 0; i < sizeof(w); i++)
 		w[i] = (uint8_t)(i % 24 * 7 % 23 * 5);
 	for (size_t i = 0; i < sizeof(r); i++)
@@ -415,20 +421,20 @@ static void run_long(int32_t steps, float *y)
 	op_begin_in("com.microsoft", "DynamicQuantizeLSTM", 1);
 	op_int("hidden_size", 2);
 	op_string("direction", both);
-	op_in(RVL_TYPE_F32, DIMS(LONG, 1, 3), x, LONG * 3);
+	op_in(RVL_TYPE_F32, DIMS(LONG, batch, 3), x, (uint32_t)(LONG * batch * 3));
 	op_in(RVL_TYPE_U8, DIMS(2, 3, 8), w, sizeof(w));
 	op_in(RVL_TYPE_U8, DIMS(2, 2, 8), r, sizeof(r));
 	op_none();
-	IN_S32(DIMS(1), steps);
-	op_in(RVL_TYPE_F32, DIMS(2, 1, 2), state, 4);
-	op_in(RVL_TYPE_F32, DIMS(2, 1, 2), state, 4);
+	op_in(RVL_TYPE_S32, DIMS(batch), lengths, (uint32_t)batch);
+	op_in(RVL_TYPE_F32, DIMS(2, batch, 2), state, (uint32_t)(4 * batch));
+	op_in(RVL_TYPE_F32, DIMS(2, batch, 2), state, (uint32_t)(4 * batch));
 	op_none();
 	IN_F32(DIMS(2), 0.01f, 0.01f);
 	IN_U8(DIMS(2), 57, 57);
 	IN_F32(DIMS(2), 0.02f, 0.02f);
 	IN_U8(DIMS(2), 58, 58);
 	op_ok(3);
-	memcpy(y, rig.call.out[0].data, LONG * 4 * sizeof(*y));
+	memcpy(y, rig.call.out[0].data, (size_t)(LONG * 4 * batch) * sizeof(*y));
 }
 
 /* The products of the inputs of several steps are computed together, whatever their number is. */
@@ -436,14 +442,34 @@ START_TEST(lstm_of_bytes_takes_the_steps_of_long_sequences_in_order)
 {
 	float all[LONG * 4], some[LONG * 4];
 
-	run_long(LONG, all);
+	run_long(1, LONG, all);
 	for (int t = 0; t < LONG; t++) {
 		ck_assert_mem_eq(all + t * 4, all + (LONG - 1 - t) * 4 + 2, 2 * sizeof(*all));
 		ck_assert(!t || memcmp(all + t * 4, all + (t - 1) * 4, 2 * sizeof(*all)));
 	}
-	run_long(5, some);
+	run_long(1, 5, some);
 	for (int t = 0; t < 5; t++)
 		ck_assert_mem_eq(some + t * 4, all + t * 4, 2 * sizeof(*all));
+}
+END_TEST
+
+/* Many sequences have little memory each for products of their inputs, and the same results. */
+START_TEST(lstm_of_bytes_takes_many_sequences_with_little_memory)
+{
+	static const int batches[] = { 2, 9, 100, 128, 129, MOST_BATCH };
+	static float all[LONG * 4 * MOST_BATCH];
+	float one[LONG * 4];
+
+	run_long(1, LONG, one);
+	for (size_t i = 0; i < sizeof(batches) / sizeof(*batches); i++) {
+		int batch = batches[i];
+
+		run_long(batch, LONG, all);
+		for (int n = 0; n < LONG * 2 * batch; n++)
+			ck_assert_mem_eq(all + n * 2, one + n / batch * 2, 2 * sizeof(*all));
+	}
+	/* For each of 2 directions 14 rows of state, and 4 gates of a step with their sums. */
+	ck_assert_int_le(rig.call.def->scratch(&rig.call), MOST_BATCH * 2 * (14 + 4 * 2) * 2 * 4);
 }
 END_TEST
 
@@ -504,6 +530,7 @@ int main(void)
 	tcase_add_test(t, lstm_of_bytes_with_one_scale_for_each_direction);
 	tcase_add_test(t, lstm_of_bytes_with_a_scale_for_each_row);
 	tcase_add_test(t, lstm_of_bytes_takes_the_steps_of_long_sequences_in_order);
+	tcase_add_test(t, lstm_of_bytes_takes_many_sequences_with_little_memory);
 
 	t = add_case(s, "refusals", 10, NULL, NULL);
 	tcase_add_test(t, a_result_that_is_too_large_is_refused);
