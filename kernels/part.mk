@@ -52,13 +52,13 @@ $(eval $(call program,unit/test_chain,tests/unit/test_chain.c tests/kernels/guar
 UNIT_TESTS += $(BUILD)/unit/test_chain
 $(eval $(call program,unit/test_float,tests/unit/test_float.c tests/float/shapes.c tests/kernels/guarded.c,kernels uapi,-lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_float
-$(eval $(call program,unit/test_binary_layers,tests/unit/test_binary_layers.c tests/binary/layers.c tests/kernels/guarded.c,kernels uapi,-Wl$(comma)--wrap=rvl_b_kernels -lm $(CHECK_LIBS)))
+$(eval $(call program,unit/test_binary_layers,tests/unit/test_binary_layers.c tests/binary/layers.c tests/binary/signs.c tests/kernels/guarded.c,kernels uapi,-Wl$(comma)--wrap=rvl_b_kernels -lm $(CHECK_LIBS)))
 UNIT_TESTS += $(BUILD)/unit/test_binary_layers
 
 # The same comparison of 10,000 layers, on the CPU and on the device.
 .PHONY: check-binary
 check-binary: $(BUILD)/unit/test_binary_layers $(BUILD)/unit/test_mode_binary
-	@RVL_BINARY_LAYERS=10000 $(BUILD)/unit/test_binary_layers
+	@RVL_BINARY_LAYERS=10000 RVL_BINARY_SIGNS=10000 $(BUILD)/unit/test_binary_layers
 	@RVL_BINARY_LAYERS=10000 $(BUILD)/unit/test_mode_binary
 $(eval $(call unit_test,split,kernels uapi,-lm))
 $(eval $(call unit_test,op_unary,kernels uapi,-lm))

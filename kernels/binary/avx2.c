@@ -137,5 +137,8 @@ INLINE2 void store_16(void *p, __m256i q)
 #define STORE_16(p, q) store_16((p), (__m256i)(q))
 #include "binary/post.h"
 
-const struct rvl_b_kernels rvl_b_avx2 = { "avx2", MR, NR, count, post };
+#define REACH reach
+#include "binary/reach.h"
+
+const struct rvl_b_kernels rvl_b_avx2 = { "avx2", MR, NR, count, post, reach };
 #endif

@@ -129,6 +129,9 @@ TARGET static void count_bw(const struct rvl_b_call *c)
 #define LOAD_S16(p) ((post_i)_mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)(p))))
 #include "binary/post.h"
 
-const struct rvl_b_kernels rvl_b_avx512 = { "avx512bw", BW_MR, BW_NR, count_bw, post };
-const struct rvl_b_kernels rvl_b_vpopcnt = { "vpopcntdq", MR, NR, count, post };
+#define REACH reach
+#include "binary/reach.h"
+
+const struct rvl_b_kernels rvl_b_avx512 = { "avx512bw", BW_MR, BW_NR, count_bw, post, reach };
+const struct rvl_b_kernels rvl_b_vpopcnt = { "vpopcntdq", MR, NR, count, post, reach };
 #endif

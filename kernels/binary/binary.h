@@ -50,12 +50,25 @@ struct rvl_b_call {
 	int32_t *pop;
 };
 
+/*
+ * Bits of @pixels pixels: whether elements, which are @type, reach the threshold of their channel. One
+ * of both steps, counted in elements from one channel and one pixel to the next, is 1.
+ */
+struct rvl_b_reach {
+	enum rvl_type type;
+	const char *x;			/* the first pixel */
+	const void *t;			/* float for a float @type, else int32_t */
+	uint64_t *y;			/* set: rvl_b_words(channels) of each pixel, which lie together */
+	int64_t pixels, channels, channel_step, pixel_step;
+};
+
 /* The kernels of an instruction set. nr is a multiple of 8 that divides 64, and of the vectors of post(). */
 struct rvl_b_kernels {
 	const char *name;
 	int mr, nr;
 	void (*count)(const struct rvl_b_call *c);
 	void (*post)(const struct rvl_b_post *p, struct rvl_b_tile *t);
+	void (*reach)(const struct rvl_b_reach *r);
 };
 
 extern const struct rvl_b_kernels rvl_b_scalar, rvl_b_avx2, rvl_b_avx512, rvl_b_vpopcnt, rvl_b_neon;
@@ -97,6 +110,11 @@ static inline int32_t rvl_b_ones(uint64_t v)
 	v = (v + (v >> 4)) & 0x0f0f0f0f0f0f0f0f;
 	return (int32_t)(v * 0x0101010101010101 >> 56);
 }
+
+/** Bits of up to 64 channels from @first on, one by one, of the pixel whose channel 0 is element @at. */
+uint64_t rvl_b_reach_word(const struct rvl_b_reach *r, int64_t at, int64_t first, int64_t n);
+/** All bits of @r in that way, whatever its steps are. */
+void rvl_b_reach_elements(const struct rvl_b_reach *r);
 
 /** Element @at of an integer tensor. */
 int32_t rvl_b_integer(enum rvl_type type, const void *data, int64_t at);

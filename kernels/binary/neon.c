@@ -73,5 +73,8 @@ static inline uint32_t signs(uint32x4_t v)
 #define REACH_I(q, t) signs(vcgeq_s32((int32x4_t)(q), (int32x4_t)(t)))
 #include "binary/post.h"
 
-const struct rvl_b_kernels rvl_b_neon = { "neon", MR, NR, count, post };
+#define REACH reach
+#include "binary/reach.h"
+
+const struct rvl_b_kernels rvl_b_neon = { "neon", MR, NR, count, post, reach };
 #endif

@@ -6,7 +6,7 @@
  * the second operand for a NaN; BELOW_0(u, a), which is a where u < 0 and u elsewhere; and REACH_F(u,
  * t) and REACH_I(q, t), bit i of which says whether lane i of the first operand is at least that of
  * the second. It may define LOAD_S8(p), LOAD_U8(p) and LOAD_S16(p), which widen LANES integers, and
- * STORE_8(p, q) and STORE_16(p, q), which narrow those that fit.
+ * STORE_8(p, q) and STORE_16(p, q), which narrow those that fit. reach.h stands on the same names.
  *
  * Steps and roundings are those of docs/numerics.md 13 and of ref.c.
  */
@@ -83,19 +83,33 @@ INLINE post_f post_sum(const struct rvl_b_tile *t, int row, int at)
 	return __builtin_convertvector(post_load_int(t->base[row] + t->m + at) - pop - pop, post_f);
 }
 
-INLINE post_i post_bytes(const struct rvl_b_post *p, const char *from)
+/* LANES integers of @type. */
+INLINE post_i post_integers(enum rvl_type type, const void *from)
 {
 #ifdef LOAD_S8
-	return p->shortcut == RVL_TYPE_S8 ? LOAD_S8(from) : LOAD_U8(from);
+	if (type == RVL_TYPE_S8)
+		return LOAD_S8(from);
+	if (type == RVL_TYPE_U8)
+		return LOAD_U8(from);
+	if (type == RVL_TYPE_S16)
+		return LOAD_S16(from);
 #else
 	post_b b;
 	post_u u;
+	post_h h;
 
 	memcpy(&b, from, sizeof(b));
+	if (type == RVL_TYPE_S8)
+		return __builtin_convertvector(b, post_i);
 	memcpy(&u, from, sizeof(u));
-	return p->shortcut == RVL_TYPE_S8 ? __builtin_convertvector(b, post_i) :
-					    __builtin_convertvector(u, post_i);
+	if (type == RVL_TYPE_U8)
+		return __builtin_convertvector(u, post_i);
+	if (type == RVL_TYPE_S16) {
+		memcpy(&h, from, sizeof(h));
+		return __builtin_convertvector(h, post_i);
+	}
 #endif
+	return post_load_int(from);
 }
 
 INLINE post_f post_shortcut(const struct rvl_b_post *p, const char *from, int at)
@@ -104,18 +118,7 @@ INLINE post_f post_shortcut(const struct rvl_b_post *p, const char *from, int at
 
 	if (p->shortcut == RVL_TYPE_F32)
 		return post_load((const float *)from + at);
-	if (p->shortcut == RVL_TYPE_S16) {
-#ifdef LOAD_S16
-		v = LOAD_S16((const int16_t *)from + at);
-#else
-		post_h h;
-
-		memcpy(&h, (const int16_t *)from + at, sizeof(h));
-		v = __builtin_convertvector(h, post_i);
-#endif
-	} else {
-		v = post_bytes(p, from + at);
-	}
+	v = post_integers(p->shortcut, from + at * (p->shortcut == RVL_TYPE_S16 ? 2 : 1));
 	return __builtin_convertvector(v - p->shortcut_zero, post_f);
 }
 

@@ -87,4 +87,7 @@ static uint32_t reach_i(scalar_i q, scalar_i t)
 #define REACH_I reach_i
 #include "binary/post.h"
 
-const struct rvl_b_kernels rvl_b_scalar = { "scalar", 1, NR, count, post };
+#define REACH reach
+#include "binary/reach.h"
+
+const struct rvl_b_kernels rvl_b_scalar = { "scalar", 1, NR, count, post, reach };

@@ -49,61 +49,90 @@ bool rvl_b_is_vector(const struct rvl_kernel_desc *d, uint32_t i, enum rvl_type 
 	return a && a->type == type && a->data && a->shape.rank == 1 && a->shape.dim[0] == n;
 }
 
-struct sign_run {
-	const struct rvl_kernel *k;
-	const void *x;
-	uint64_t *y;
-	struct rvl_pitch p;
-	int64_t c, h, w;
-};
-
-/* Bits of up to 64 channels of a pixel, of which the first one is element @at. */
-static uint64_t word_of(const struct sign_run *r, int64_t at, int64_t first, int64_t n)
+uint64_t rvl_b_reach_word(const struct rvl_b_reach *r, int64_t at, int64_t first, int64_t n)
 {
-	enum rvl_type type = r->k->d.in[0].type;
-	const void *t = r->k->d.in[1].data;
 	uint64_t word = 0;
 
-	for (int64_t c = 0; c < n; c++) {
-		int64_t e = at + c * r->p.c;
-		bool bit = type == RVL_TYPE_F32 ?
-			   ((const float *)r->x)[e] >= ((const float *)t)[first + c] :
-			   rvl_b_integer(type, r->x, e) >= ((const int32_t *)t)[first + c];
+	for (int64_t c = first; c < first + n; c++) {
+		int64_t e = at + c * r->channel_step;
+		bool bit = r->type == RVL_TYPE_F32 ?
+			   ((const float *)(const void *)r->x)[e] >= ((const float *)r->t)[c] :
+			   rvl_b_integer(r->type, r->x, e) >= ((const int32_t *)r->t)[c];
 
-		word |= (uint64_t)bit << c;
+		word |= (uint64_t)bit << (c - first);
 	}
 	return word;
 }
 
-static void sign_rows(void *arg, int64_t first, int64_t past)
+void rvl_b_reach_elements(const struct rvl_b_reach *r)
 {
-	const struct sign_run *r = arg;
-	int64_t words = rvl_b_words(r->c);
+	int64_t words = rvl_b_words(r->channels);
 
-	for (int64_t i = first; i < past; i++)
-		for (int64_t x = 0; x < r->w; x++)
-			for (int64_t j = 0; j < words; j++) {
-				int64_t left = r->c - j * 64;
-				int64_t at = i / r->h * r->p.n + i % r->h * r->p.y + x * r->p.x;
+	for (int64_t i = 0; i < r->pixels * words; i++) {
+		int64_t first = i % words * 64, left = r->channels - first;
 
-				r->y[(i * r->w + x) * words + j] =
-					word_of(r, at + j * 64 * r->p.c, j * 64, left < 64 ? left : 64);
-			}
+		r->y[i] = rvl_b_reach_word(r, i / words * r->pixel_step, first, left < 64 ? left : 64);
+	}
 }
 
-static int run_sign(const struct rvl_kernel *k, const void *const *in, void *const *out,
-		    void *scratch, const struct rvl_pool *pool)
+struct sign_run {
+	const struct rvl_kernel *k;
+	const char *x;
+	uint64_t *y;
+	struct rvl_pitch p;
+	int64_t c, pixels, size;	/* pixels of an image, whose rows lie behind each other */
+	void (*reach)(const struct rvl_b_reach *r);
+};
+
+/* Pixels [first, past) of all images, by runs of those of one image. */
+static void sign_pixels(void *arg, int64_t first, int64_t past)
 {
-	struct sign_run r = { .k = k, .x = in[0], .y = out[0], .p = rvl_b_pitch(&k->d.in[0]) };
+	const struct sign_run *s = arg;
+
+	for (int64_t at = first; at < past;) {
+		int64_t n = at / s->pixels, i = at % s->pixels, left = s->pixels - i;
+		struct rvl_b_reach r = {
+			.type = s->k->d.in[0].type, .t = s->k->d.in[1].data, .channels = s->c,
+			.x = s->x + (n * s->p.n + i * s->p.x) * s->size, .y = s->y + at * rvl_b_words(s->c),
+			.pixels = left < past - at ? left : past - at, .channel_step = s->p.c,
+			.pixel_step = s->p.x,
+		};
+
+		s->reach(&r);
+		at += r.pixels;
+	}
+}
+
+#define LEAST_PIXELS 64	/* that a thread takes */
+
+static int run_all(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		   const struct rvl_pool *pool, void (*reach)(const struct rvl_b_reach *r))
+{
+	struct sign_run s = {
+		.k = k, .x = in[0], .y = out[0], .p = rvl_b_pitch(&k->d.in[0]), .reach = reach,
+		.size = (int64_t)rvl_type_size(k->d.in[0].type),
+	};
 	int64_t nchw[4];
 
-	(void)scratch;
 	rvl_b_image_shape(&k->d.in[0].shape, nchw);
-	r.c = nchw[1];
-	r.h = nchw[2];
-	r.w = nchw[3];
-	rvl_parallel_range(pool, nchw[0] * r.h, 1, sign_rows, &r);
+	s.c = nchw[1];
+	s.pixels = nchw[2] * nchw[3];
+	rvl_parallel_range(pool, nchw[0] * s.pixels, LEAST_PIXELS, sign_pixels, &s);
 	return 0;
+}
+
+static int run_elements(const struct rvl_kernel *k, const void *const *in, void *const *out,
+			void *scratch, const struct rvl_pool *pool)
+{
+	(void)scratch;
+	return run_all(k, in, out, pool, rvl_b_reach_elements);
+}
+
+static int run_vectors(const struct rvl_kernel *k, const void *const *in, void *const *out,
+		       void *scratch, const struct rvl_pool *pool)
+{
+	(void)scratch;
+	return run_all(k, in, out, pool, rvl_b_kernels()->reach);
 }
 
 int rvl_setup_b_sign(struct rvl_kernel *k, bool reference, char *why)
@@ -112,7 +141,6 @@ int rvl_setup_b_sign(struct rvl_kernel *k, bool reference, char *why)
 	enum rvl_type type = d->in[0].type;
 	int64_t nchw[4];
 
-	(void)reference;
 	if (!rvl_b_image_shape(&d->in[0].shape, nchw) ||
 	    !rvl_b_is_image(&d->out[0], nchw[1], (int64_t[]) { nchw[0], nchw[2], nchw[3] }))
 		return rvl_why(why, "its result is not the bits of its input");
@@ -121,6 +149,6 @@ int rvl_setup_b_sign(struct rvl_kernel *k, bool reference, char *why)
 		return rvl_why(why, "its input is %s", rvl_type_name(type));
 	if (!rvl_b_is_vector(d, 1, type == RVL_TYPE_F32 ? RVL_TYPE_F32 : RVL_TYPE_S32, nchw[1]))
 		return rvl_why(why, "its thresholds are not one constant for each channel");
-	k->run = run_sign;
+	k->run = reference ? run_elements : run_vectors;
 	return 0;
 }

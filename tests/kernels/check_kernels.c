@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "binary/layers.h"
+#include "binary/signs.h"
 #include "float/shapes.h"
 #include "int8/shapes.h"
 #include "rivulet_kernels.h"
@@ -29,9 +30,9 @@ int main(int argc, char **argv)
 	struct rvl_cpu_set set;
 
 	failed = compare("int8", int8_compare, shapes) + compare("float", float_compare, shapes) +
-		 compare("binary", binary_compare, shapes);
+		 compare("binary", binary_compare, shapes) + compare("sign", sign_compare, shapes);
 	for (unsigned int i = 0; rvl_cpu_set(i, &set); i++)
 		printf("%s %s\n", set.available ? "tried" : "not on this processor:", set.name);
-	printf("%ld passed, %ld failed\n", 3 * shapes - failed, failed);
+	printf("%ld passed, %ld failed\n", 4 * shapes - failed, failed);
 	return failed != 0;
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The random layers of tests/binary. RVL_BINARY_LAYERS=N tries N layers instead of 2,000. */
+/*
+ * The random layers and signs of tests/binary. RVL_BINARY_LAYERS=N tries N layers instead of 2,000, and
+ * RVL_BINARY_SIGNS=N so many signs.
+ */
 #include <check.h>
 
 #include "binary/binary.h"
 #include "binary/layers.h"
+#include "binary/signs.h"
 #include "isa.h"
 #include "shapes_case.h"
 #include "suite.h"
@@ -22,6 +26,13 @@ START_TEST(every_set_equals_the_oracle)
 {
 	compare_shapes("RVL_BINARY_LAYERS", _i, binary_compare);
 	ck_assert_uint_gt(binary_ties, 0);
+}
+END_TEST
+
+START_TEST(signs_of_every_set_equal_the_oracle)
+{
+	compare_shapes("RVL_BINARY_SIGNS", _i, sign_compare);
+	ck_assert_uint_gt(sign_ties, 0);
 }
 END_TEST
 
@@ -48,6 +59,7 @@ int main(void)
 	TCase *t = add_case(s, "layers", 60, NULL, NULL);
 
 	tcase_add_loop_test(t, every_set_equals_the_oracle, 0, SHAPE_PARTS);
+	tcase_add_loop_test(t, signs_of_every_set_equal_the_oracle, 0, SHAPE_PARTS);
 #ifdef __x86_64__
 	tcase_add_test(t, look_ups_equal_the_oracle);
 #endif
