@@ -2,7 +2,9 @@
 /*
  * bench_binary_cpu [SET...]: the binary convolutions of BiRealNet-18 at 224 on one core, for each set of
  * kernels, and the peak of the same processor: XOR, count and addition in registers. A layer takes
- * scale, bias and an int16 shortcut, and gives the int16 result and the bits of the next layer.
+ * scale, bias and an int16 shortcut, and gives the int16 result and the bits of the next layer. A layer
+ * from float to float is what bench_lce.py measures: the signs of a float image in front of the layer,
+ * whose padding is +1, and scale and bias behind it.
  * A layer is run until the median of its processor time is known to be stable; its rate counts one
  * product for each pair of bits.
  */
@@ -149,22 +151,51 @@ static struct rvl_kernel_arg arg(enum rvl_type t, int rank, int64_t a, int64_t b
 	return (struct rvl_kernel_arg) { .type = t, .shape = { rank, { a, b, c, d } } };
 }
 
-/* A layer with memory for all operands; the buffers are kept. */
+/* A kernel with memory for all operands; the buffers are kept. */
 struct bench {
 	struct rvl_kernel_desc d;
 	const void *in[RVL_B_INPUTS];
 	void *out[2];
-	double macs;
 };
 
-static void prepare(const struct shape *s, struct bench *b)
+static struct rvl_kernel_arg image_bits(int64_t c, int64_t side)
 {
-	static const float scale[2] = { 0.02f, 0.03f };
-	static const int32_t zero;
-	struct rvl_kernel_desc *d = &b->d;
-	int64_t side = s->side / s->stride;
+	return arg(RVL_TYPE_U64, 3, 1, side, side * rvl_b_words(c), 0);
+}
 
-	*b = (struct bench) { .d = { .op = RVL_OP_B_CONV, .n_in = RVL_B_SHORTCUT + 1, .n_out = 2 } };
+static struct rvl_kernel_arg image(enum rvl_type type, int64_t c, int64_t side)
+{
+	static const float scale = 0.02f;
+	static const int32_t zero;
+	struct rvl_kernel_arg a = arg(type, 4, 1, c, side, side);
+
+	a.layout = RIVULET_LAYOUT_NHWC;
+	if (type != RVL_TYPE_F32)
+		a.quant = (struct rvl_kernel_quant) { .n = 1, .scale = &scale, .zp = &zero };
+	return a;
+}
+
+/* Memory for all operands. Inputs from @first on are constants, but for @varies. */
+static void allocate(struct bench *b, uint32_t first, uint32_t varies)
+{
+	struct rvl_kernel_desc *d = &b->d;
+
+	for (uint32_t i = 0; i < d->n_in; i++) {
+		b->in[i] = filled((size_t)rvl_shape_count(&d->in[i].shape) * rvl_type_size(d->in[i].type),
+				  d->in[i].type == RVL_TYPE_F32);
+		if (i >= first && i != varies)
+			d->in[i].data = b->in[i];
+	}
+	for (uint32_t i = 0; i < d->n_out; i++)
+		b->out[i] = filled((size_t)rvl_shape_count(&d->out[i].shape) * rvl_type_size(d->out[i].type), false);
+}
+
+/* A layer as far as its scale and bias. */
+static struct bench layer(const struct shape *s)
+{
+	struct bench b = { .d = { .op = RVL_OP_B_CONV, .n_in = RVL_B_BIAS + 1, .n_out = 1 } };
+	struct rvl_kernel_desc *d = &b.d;
+
 	rvl_attr_init(&d->attr);
 	for (int i = 0; i < 4; i++)
 		d->attr.pad[i] = 1;
@@ -173,32 +204,52 @@ static void prepare(const struct shape *s, struct bench *b)
 		d->attr.stride[i] = s->stride;
 	}
 	d->attr.block = (int32_t)s->c;
-	d->in[RVL_B_X] = arg(RVL_TYPE_U64, 3, 1, s->side, s->side * rvl_b_words(s->c), 0);
+	d->in[RVL_B_X] = image_bits(s->c, s->side);
 	d->in[RVL_B_W] = arg(RVL_TYPE_U64, 4, s->m, 3, 3, rvl_b_words(s->c));
 	d->in[RVL_B_SCALE] = d->in[RVL_B_BIAS] = arg(RVL_TYPE_F32, 1, s->m, 0, 0, 0);
-	d->in[RVL_B_THRESHOLD] = arg(RVL_TYPE_S32, 1, s->m, 0, 0, 0);
-	d->in[RVL_B_SHORTCUT] = d->out[0] = arg(RVL_TYPE_S16, 4, 1, s->m, side, side);
-	d->out[1] = arg(RVL_TYPE_U64, 3, 1, side, side * rvl_b_words(s->m), 0);
-	for (int i = 0; i < 2; i++) {
-		struct rvl_kernel_arg *a = i ? &d->in[RVL_B_SHORTCUT] : &d->out[0];
+	return b;
+}
 
-		a->layout = RIVULET_LAYOUT_NHWC;
-		a->quant = (struct rvl_kernel_quant) { .n = 1, .scale = &scale[i], .zp = &zero };
-	}
-	for (uint32_t i = 0; i < d->n_in; i++) {
-		bool floats = i == RVL_B_SCALE || i == RVL_B_BIAS;
+/* With an int16 shortcut and result, and the bits of the next layer. */
+static struct bench integer_layer(const struct shape *s)
+{
+	int64_t side = s->side / s->stride;
+	struct bench b = layer(s);
 
-		b->in[i] = filled((size_t)rvl_shape_count(&d->in[i].shape) * rvl_type_size(d->in[i].type), floats);
-		if (i && i != RVL_B_SHORTCUT)
-			d->in[i].data = b->in[i];
-	}
-	for (int i = 0; i < 2; i++)
-		b->out[i] = filled((size_t)rvl_shape_count(&d->out[i].shape) * rvl_type_size(d->out[i].type), false);
-	b->macs = (double)(side * side * s->m * s->c * 9);
+	b.d.n_in = RVL_B_SHORTCUT + 1;
+	b.d.n_out = 2;
+	b.d.in[RVL_B_THRESHOLD] = arg(RVL_TYPE_S32, 1, s->m, 0, 0, 0);
+	b.d.in[RVL_B_SHORTCUT] = b.d.out[0] = image(RVL_TYPE_S16, s->m, side);
+	b.d.out[1] = image_bits(s->m, side);
+	allocate(&b, RVL_B_W, RVL_B_SHORTCUT);
+	return b;
+}
+
+static struct bench float_layer(const struct shape *s)
+{
+	struct bench b = layer(s);
+
+	b.d.attr.count_include_pad = 1;
+	b.d.out[0] = image(RVL_TYPE_F32, s->m, s->side / s->stride);
+	allocate(&b, RVL_B_W, RVL_B_INPUTS);
+	return b;
+}
+
+/* The signs of a float image in front of a layer. */
+static struct bench signs_of(const struct shape *s)
+{
+	struct bench b = { .d = { .op = RVL_OP_B_SIGN, .n_in = 2, .n_out = 1 } };
+
+	rvl_attr_init(&b.d.attr);
+	b.d.in[0] = image(RVL_TYPE_F32, s->c, s->side);
+	b.d.in[1] = arg(RVL_TYPE_F32, 1, s->c, 0, 0, 0);
+	b.d.out[0] = image_bits(s->c, s->side);
+	allocate(&b, 1, RVL_B_INPUTS);
+	return b;
 }
 
 /* Median seconds of a run; -1: the kernel cannot be made. */
-static double time_layer(struct bench *b)
+static double time_of(const struct bench *b)
 {
 	char why[RVL_WHY_MAX] = "";
 	struct rvl_kernel *k;
@@ -222,33 +273,49 @@ static double time_layer(struct bench *b)
 	return t[RUNS / 2];
 }
 
+/* Seconds and products of all layers of the network. */
+struct total {
+	double integer, floats, signs, macs;
+};
+
+static int run_shape(const char *set, const struct shape *s, struct total *sum)
+{
+	struct bench integer = integer_layer(s), floats = float_layer(s), signs = signs_of(s);
+	double side = (double)(s->side / s->stride), macs = side * side * (double)(s->m * s->c * 9);
+	double t = time_of(&integer), f = time_of(&floats), b = time_of(&signs);
+
+	if (t < 0 || f < 0 || b < 0)
+		return 1;
+	printf("%-11s %4lld -> %4lld  %2lldx%-2lld /%d  %8.1f us  %7.1f Gbit-MAC/s"
+	       "  float %8.1f + %6.1f us  %7.1f Gbit-MAC/s\n",
+	       set, (long long)s->c, (long long)s->m, (long long)s->side, (long long)s->side, s->stride, t * 1e6,
+	       macs / t * 1e-9, f * 1e6, b * 1e6, macs / (f + b) * 1e-9);
+	sum->integer += t * s->times;
+	sum->floats += (f + b) * s->times;
+	sum->signs += b * s->times;
+	sum->macs += macs * s->times;
+	return 0;
+}
+
 static int run_set(const char *set)
 {
-	double total = 0, macs = 0, peak;
-	struct bench b;
+	struct total sum = { 0 };
+	double peak;
 
 	if (rvl_cpu_force(set, NULL))
 		return 0;
 	peak = peak_of(set);
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-		const struct shape *s = &shapes[i];
-		double t;
-
-		prepare(s, &b);
-		t = time_layer(&b);
-		if (t < 0)
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+		if (run_shape(set, &shapes[i], &sum))
 			return 1;
-		printf("%-11s %4lld -> %4lld  %2lldx%-2lld /%d  %8.1f us  %7.1f Gbit-MAC/s\n", set, (long long)s->c,
-		       (long long)s->m, (long long)s->side, (long long)s->side, s->stride, t * 1e6,
-		       b.macs / t * 1e-9);
-		total += t * s->times;
-		macs += b.macs * s->times;
-	}
-	printf("figure binary.cpu.%s.rate %.1f Gbit-MAC/s\n", set, macs / total * 1e-9);
-	printf("figure binary.cpu.%s.ms %.3f ms\n", set, total * 1e3);
+	printf("figure binary.cpu.%s.rate %.1f Gbit-MAC/s\n", set, sum.macs / sum.integer * 1e-9);
+	printf("figure binary.cpu.%s.ms %.3f ms\n", set, sum.integer * 1e3);
+	printf("figure binary.cpu.%s.float.rate %.1f Gbit-MAC/s\n", set, sum.macs / sum.floats * 1e-9);
+	printf("figure binary.cpu.%s.float.ms %.3f ms\n", set, sum.floats * 1e3);
+	printf("figure binary.cpu.%s.float.signs %.1f %%\n", set, 100 * sum.signs / sum.floats);
 	if (peak > 0)
 		printf("figure binary.cpu.%s.peak %.1f Gbit-MAC/s\nfigure binary.cpu.%s.share %.1f %%\n", set,
-		       peak, set, 100 * macs / total * 1e-9 / peak);
+		       peak, set, 100 * sum.macs / sum.integer * 1e-9 / peak);
 	return 0;
 }
 
