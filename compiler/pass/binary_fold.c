@@ -264,7 +264,7 @@ static int store(struct layer *l, uint32_t i, const double *v, int64_t rows)
 
 static int store_all(struct layer *l)
 {
-	bool scaled = false;
+	bool scaled = rvl_binary_input(l->n, RVL_B_SHORTCUT_SCALE); /* of a fold before, maybe all 1 now */
 	int rc = store(l, RVL_B_SCALE, l->scale, 1);
 
 	for (int64_t m = 0; m < l->m; m++)

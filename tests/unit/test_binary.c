@@ -246,6 +246,10 @@ static const struct {
 	  false, 1e-6f },
 	{ FIRST SHORTCUT "Mul sc a4 -> d; Add d a -> e; " BN("e", "y") "Identity y -> z", 1, 3, false, 1e-6f },
 	{ FIRST SHORTCUT "Mul sc a4 -> d; Add a d -> e; Mul e d -> y", 1, 5, false, 1e-6f },
+	{ FIRST SHORTCUT "Mul sc two -> d; Add a d -> e; Conv s other -> f pads=[1,1,1,1]; Concat e f -> h axis=1; "
+	  "Mul h half -> y", 2, 5, false, 1e-6f },
+	{ FIRST SHORTCUT "Add a sc -> d; Mul d two -> e; Conv s other -> f pads=[1,1,1,1]; Concat f e -> h axis=1; "
+	  "Mul h half -> i; Add i shift -> y", 2, 5, false, 1e-6f },
 	{ FIRST LARGE SHORTCUT "Mul sc l4 -> d; Add d a -> y", 1, 4, false, 1e-6f },
 	{ FIRST LARGE "Mul a large -> y", 1, 3, false, 0 },
 	{ FIRST LARGE "PRelu a l4 -> y", 1, 3, false, 0 },
