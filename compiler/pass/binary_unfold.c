@@ -190,7 +190,7 @@ static struct rvl_tensor *steps(struct unfold *u, struct rvl_tensor *x)
 	const float one = 1;
 	struct rvl_tensor *y;
 
-	if (u->rc || x->type == RVL_TYPE_F32 || x->type == RVL_TYPE_S32)
+	if (u->rc || x->type == RVL_TYPE_F32)
 		return x;
 	y = result(u, RVL_TYPE_F32, &x->shape);
 	if (!u->rc)
@@ -200,7 +200,10 @@ static struct rvl_tensor *steps(struct unfold *u, struct rvl_tensor *x)
 
 /* ---- signs ---- */
 
-/* Thresholds of integers as those of steps(), which are below 2^24: what none or all of them reach stays so. */
+/*
+ * Thresholds of integers as those of steps(), which are below 2^24: what none or all of them reach stays so.
+ * Those are the ends of int32, so that the difference has 64 bits.
+ */
 static struct rvl_tensor *thresholds_of_steps(struct unfold *u, const struct rvl_tensor *x,
 					      struct rvl_tensor *threshold)
 {
@@ -208,7 +211,7 @@ static struct rvl_tensor *thresholds_of_steps(struct unfold *u, const struct rvl
 	const int32_t *t = threshold->data;
 	float *v;
 
-	if (threshold->type == RVL_TYPE_F32 || x->type == RVL_TYPE_S32)
+	if (threshold->type == RVL_TYPE_F32)
 		return threshold;
 	v = memory(u, n, sizeof(*v));
 	for (int64_t i = 0; v && i < n; i++)
@@ -216,21 +219,21 @@ static struct rvl_tensor *thresholds_of_steps(struct unfold *u, const struct rvl
 	return constant(u, RVL_TYPE_F32, &threshold->shape, v);
 }
 
-/* The floats below those of @threshold, or @threshold's own integers. */
+/* The floats before those of @threshold. */
 static struct rvl_tensor *below(struct unfold *u, const struct rvl_tensor *threshold)
 {
 	int64_t n = rvl_shape_count(&threshold->shape);
 	const float *t = threshold->data;
-	float *v;
+	float *v = memory(u, n, sizeof(*v));
 
-	if (threshold->type != RVL_TYPE_F32)
-		return by_channel(u, threshold->type, n, t);
-	v = rvl_arena_array(u->g->arena, (size_t)n, sizeof(*v));
 	for (int64_t i = 0; v && i < n; i++)
 		v[i] = nextafterf(t[i], -INFINITY);
-	if (!v && !u->rc)
-		u->rc = rvl_fail(u->err, -ENOMEM, "no memory for thresholds");
-	return u->rc ? NULL : by_channel(u, threshold->type, n, v);
+	return by_channel(u, RVL_TYPE_F32, n, v);
+}
+
+static struct rvl_tensor *truth(struct unfold *u, const char *name, struct rvl_tensor *x, struct rvl_tensor *c)
+{
+	return u->rc ? NULL : apply(u, name, NULL, RVL_TYPE_BOOL, &x->shape, (struct operands){ { x, c } });
 }
 
 /*
@@ -242,34 +245,29 @@ static struct rvl_tensor *least(struct unfold *u, struct rvl_tensor *x, const st
 	int64_t n = rvl_shape_count(&threshold->shape);
 	const float *t = threshold->data;
 	float *v = memory(u, n, sizeof(*v));
-	struct rvl_tensor *bound;
 	bool any = false;
 
 	for (int64_t i = 0; v && i < n; i++) {
 		v[i] = t[i] == -INFINITY ? 0 : -INFINITY;
 		any |= v[i] == 0;
 	}
-	if (!any)
-		return NULL;
-	bound = by_channel(u, RVL_TYPE_F32, n, v);
-	return u->rc ? NULL : apply(u, "Less", NULL, RVL_TYPE_BOOL, &x->shape, (struct operands){ { x, bound } });
+	return any ? truth(u, "Less", x, by_channel(u, RVL_TYPE_F32, n, v)) : NULL;
 }
 
 /*
- * Where @x reaches the threshold of its channel, or where it does not: *reaches. Opsets below 12 compare
- * floats by what is above the float before the threshold, which a NaN is not either.
+ * Where @x reaches the threshold of its channel. Opsets below 12 compare by what is above the float before
+ * the threshold, which a NaN is not either.
  */
-static struct rvl_tensor *compared(struct unfold *u, struct rvl_tensor *x, const struct rvl_tensor *threshold,
-				   bool *reaches)
+static struct rvl_tensor *reaches(struct unfold *u, struct rvl_tensor *x, const struct rvl_tensor *threshold)
 {
-	bool has = u->g->opset >= COMPARE_OPSET, floats = threshold->type == RVL_TYPE_F32;
-	struct rvl_tensor *more = has || !floats ? NULL : least(u, x, threshold), *c, *t = has ? by_channel(u, threshold->type, rvl_shape_count(&threshold->shape),
-						threshold->data) : below(u, threshold);
+	int64_t n = rvl_shape_count(&threshold->shape);
+	struct rvl_tensor *more, *above;
 
-	*reaches = has || floats;
-	c = u->rc ? NULL : apply(u, has ? "GreaterOrEqual" : floats ? "Greater" : "Less", NULL, RVL_TYPE_BOOL,
-				 &x->shape, (struct operands){ { x, t } });
-	return u->rc || !more ? c : apply(u, "Or", NULL, RVL_TYPE_BOOL, &x->shape, (struct operands){ { c, more } });
+	if (u->g->opset >= COMPARE_OPSET)
+		return truth(u, "GreaterOrEqual", x, by_channel(u, RVL_TYPE_F32, n, threshold->data));
+	more = least(u, x, threshold);
+	above = truth(u, "Greater", x, below(u, threshold));
+	return more ? truth(u, "Or", above, more) : above;
 }
 
 /*
@@ -281,15 +279,12 @@ static struct rvl_tensor *signs(struct unfold *u, struct rvl_tensor *x, struct r
 	const float one = 1, minus_one = -1;
 	struct rvl_tensor *plus = scalar(u, RVL_TYPE_F32, &one),
 			  *minus = scalar(u, RVL_TYPE_F32, &minus_one), *c;
-	bool reaches;
 
 	threshold = thresholds_of_steps(u, x, threshold);
 	x = image(u, steps(u, x));
-	if (u->rc)
-		return NULL;
-	c = compared(u, x, threshold, &reaches);
-	return u->rc ? NULL : apply(u, "Where", NULL, RVL_TYPE_F32, &x->shape,
-		     (struct operands){ { c, reaches ? plus : minus, reaches ? minus : plus } });
+	c = u->rc ? NULL : reaches(u, x, threshold);
+	return u->rc ? NULL :
+		       apply(u, "Where", NULL, RVL_TYPE_F32, &x->shape, (struct operands){ { c, plus, minus } });
 }
 
 static void set_numbers(struct unfold *u, const struct rvl_tensor *bits, struct rvl_tensor *numbers)

@@ -579,6 +579,38 @@ START_TEST(exports_round_as_layers)
 }
 END_TEST
 
+/* Thresholds that all integers of a type reach, or none, stay so where the export takes the zero point off. */
+START_TEST(exports_compare_beyond_a_type)
+{
+	static const char *const zeros[] = { "u8 - 128", "s8 - -128", "u8 - 255", "s8 - 127", "u8 - 0" };
+	float x[C * SIDE * SIDE], *y[2];
+	struct rvl_bytes out = { 0 };
+	struct rvl_graph *whole;
+	char text[512];
+	size_t n;
+
+	make_input(x, C * SIDE * SIDE, true);
+	sprintf(text, "const z %s; QuantizeLinear x half z -> d; DequantizeLinear d half z -> e; "
+		"const far f32 1,8,1,1 -1000 1000 0.5 -inf inf 1e30 -1e30 0; GreaterOrEqual e far -> q; "
+		"Where q one minus -> s; Conv s w -> y", zeros[_i / 2]);
+	load(text);
+	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
+	ck_assert_int_eq(first(RVL_OP_B_SIGN)->in[1]->type, RVL_TYPE_S32);
+	y[0] = run(x, &n);
+	whole = g;
+	whole->opset = _i % 2 ? 11 : 13;
+	g = exported(text, &out);
+	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
+	y[1] = run(x, &n);
+	ck_assert_mem_eq(y[0], y[1], n * sizeof(*y[0]));
+	free(y[0]);
+	free(y[1]);
+	release();
+	rvl_graph_free(whole);
+	rvl_bytes_free(&out);
+}
+END_TEST
+
 /*
  * Calibrated layers behind which a Concat and an RPReLU stand make bytes, and the Concat joins bytes. Signs of
  * bytes near their threshold differ, so that the bound on the error is wide.
@@ -699,5 +731,6 @@ int main(void)
 	tcase_add_loop_test(t, forms_are_unfolded, 0, COUNT(forms));
 	tcase_add_loop_test(t, followers_are_unfolded, 0, COUNT(followers));
 	tcase_add_test(t, exports_round_as_layers);
+	tcase_add_loop_test(t, exports_compare_beyond_a_type, 0, 10);
 	return run_suite(s);
 }
