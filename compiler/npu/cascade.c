@@ -20,7 +20,7 @@
 
 #define TIMED	   4  /* cuts of a cascade whose timeline is compared: the best by the estimate */
 #define BLOCKS	   2  /* of the cuts with which the last layer takes blocks of channels, the same */
-#define NEAR	   103 /* per cent of the least estimate; a cut above it is not timed */
+#define NEAR	   105 /* per cent of the least estimate; a cut above it is not timed */
 #define SEARCHED   512 /* layers that are searched together: each needs 10 KB meanwhile */
 
 /* The best division of the layers of a step before one of them. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define TIMED	6   /* cuts of one form of a layer */
-#define NEAR	130 /* per cent of the least estimate; what is above it is not timed */
+#define NEAR	200 /* per cent of the least estimate; what is above it is not timed */
 
 static int time_stream(struct rvl_backend *be, struct rvl_stream *s,
 		       struct rivulet_explain_segment *seg)
