@@ -217,6 +217,7 @@ struct rvl_graph {
 	uint64_t given;			/* bytes of the constants that the model has */
 	size_t memory_per_byte;		/* of the arena's limit, for each byte of data in other files */
 	uint64_t folded;		/* bytes of those that folding made and nobody released */
+	uint64_t moved;			/* bytes of operands and results of the others that it computed */
 	uint64_t worked;		/* multiply-accumulates of costly operators that folding computed */
 	uint32_t expanded;		/* nodes of subgraphs and function bodies read so far */
 	uint32_t next_scope;

@@ -219,6 +219,9 @@ int rvl_interp_run(struct rvl_interp *it, struct rvl_err *err)
 #define MAX_FOLDED (32u << 20)
 #define MAX_FOLD_WORK ((int64_t)1 << 26)	/* multiply-accumulates of all that folding computes */
 #define MAX_FOLD_SCRATCH (32u << 20)
+/* Bytes of operands and results of all that folding computes, also of those that were released. */
+#define MAX_FOLD_MOVED (256u << 20)
+#define MAX_FOLD_MOVED_GROWTH 128	/* and for each byte of the constants of the model */
 
 static bool known(const struct rvl_node *n, const struct rvl_tensor *t)
 {
@@ -233,14 +236,42 @@ static bool is_costly(const struct rvl_node *n)
 	return n->def && n->def->work;
 }
 
-/* Adds the work of a costly operator to that of the graph; false where that would be too much. */
+/* Bytes of the operands that are constants, and of the results; *out: those of the results, or negative. */
+static int64_t bytes_of(const struct rvl_node *n, int64_t *out)
+{
+	int64_t in = 0;
+
+	*out = 0;
+	for (uint32_t i = 0; i < n->n_in; i++)
+		in += n->in[i] && n->in[i]->data ? rvl_tensor_bytes(n->in[i]) : 0;
+	for (uint32_t i = 0; i < n->n_out; i++)
+		*out += n->out[i] ? rvl_tensor_bytes(n->out[i]) : 0;
+	return in;
+}
+
+/*
+ * Adds an operator whose time is in proportion to operands and results to those of the graph; false where
+ * they would be too many.
+ */
+static bool may_move(struct rvl_graph *g, const struct rvl_node *n)
+{
+	int64_t out, in = bytes_of(n, &out);
+	uint64_t sum = g->moved + (uint64_t)in + (uint64_t)out;
+
+	if (sum > MAX_FOLD_MOVED + MAX_FOLD_MOVED_GROWTH * g->given)
+		return false;
+	g->moved = sum;
+	return true;
+}
+
+/* Adds the work of an operator to that of the graph; false where that would be too much. */
 static bool may_work(struct rvl_graph *g, const struct rvl_node *n)
 {
 	int64_t work, left = MAX_FOLD_WORK - (int64_t)g->worked;
 	struct rvl_call c;
 
 	if (!is_costly(n))
-		return true;
+		return may_move(g, n);
 	rvl_node_call(n, &c);
 	work = rvl_op_infer(&c) ? INT64_MAX : n->def->work(&c);
 	if (work > left)
@@ -255,19 +286,16 @@ static bool may_work(struct rvl_graph *g, const struct rvl_node *n)
  */
 static bool foldable(const struct rvl_graph *g, const struct rvl_node *n)
 {
-	int64_t in = 0, out = 0;
+	int64_t in, out;
 
 	if (!(rvl_op_traits(n->op) & RVL_TRAIT_LINEAR) && !is_costly(n))
 		return false;
 	if (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_RANDOM)
 		return false;
-	for (uint32_t i = 0; i < n->n_in; i++) {
+	for (uint32_t i = 0; i < n->n_in; i++)
 		if (n->in[i] && !known(n, n->in[i]))
 			return false;
-		in += n->in[i] && n->in[i]->data ? rvl_tensor_bytes(n->in[i]) : 0;
-	}
-	for (uint32_t i = 0; i < n->n_out; i++)
-		out += n->out[i] ? rvl_tensor_bytes(n->out[i]) : 0;
+	in = bytes_of(n, &out);
 	if (out < 0 || g->folded + (uint64_t)out > MAX_FOLDED + MAX_FOLD_GROWTH * g->given)
 		return false;
 	return out <= MAX_FOLD_GROWTH * in || out <= MAX_FOLD_SMALL;

@@ -309,6 +309,26 @@ static void store_points(const struct dft *d, const struct complex *from, float 
 	}
 }
 
+/* A transform of n points takes three of a power of 2 below 4 n, each with log2(4 n) steps for a point. */
+static int64_t transform_work(int64_t n)
+{
+	int64_t steps = 2;
+
+	while (n >> (steps - 2))
+		steps++;
+	return 48 * steps * n;
+}
+
+static int64_t work_dft(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct dft d;
+
+	if (dft_plan(&copy, &d))
+		return INT64_MAX;
+	return rvl_work(rvl_count(&c->out[0]) / d.give / d.out_parts, transform_work(d.n));
+}
+
 static int run_dft(struct rvl_call *c)
 {
 	int64_t count = rvl_count(&c->out[0]), rows;
@@ -368,18 +388,14 @@ static int stft_plan(struct rvl_call *c, struct stft *s)
 	return 0;
 }
 
-/* A transform of n points takes three of a power of 2 below 4 n, each with log2(4 n) steps for a point. */
 static int64_t work_stft(const struct rvl_call *c)
 {
 	struct rvl_call copy = *c;
 	struct stft s;
-	int64_t steps = 2;
 
 	if (stft_plan(&copy, &s))
 		return INT64_MAX;
-	while (s.d.n >> (steps - 2))
-		steps++;
-	return rvl_work(rvl_work(c->in[0].shape.dim[0], s.frames), rvl_work(48 * steps, s.d.n));
+	return rvl_work(rvl_work(c->in[0].shape.dim[0], s.frames), transform_work(s.d.n));
 }
 
 static int infer_stft(struct rvl_call *c)
@@ -531,12 +547,12 @@ const struct rvl_op_def rvl_ops_signal[] = {
 	WINDOW("HannWindow", run_hann, "a Hann window"),
 	WINDOW("HammingWindow", run_hamming, "a Hamming window"),
 	WINDOW("BlackmanWindow", run_blackman, "a Blackman window"),
-	{ .name = "DFT", .since = 17, .least_in = 1, .most_in = 2,
+	{ .name = "DFT", .since = 17, .work = work_dft, .least_in = 1, .most_in = 2,
 	  .types = { RVL_T_FLOAT, RVL_T_INDEX },
 	  .attrs = RVL_ATTRS(RVL_INT("axis", 1), RVL_INT("inverse", 0), RVL_INT("onesided", 0)),
 	  .infer = infer_dft, .run = run_dft, .scratch = scratch_dft,
 	  .doc = "the discrete Fourier transform along an axis" },
-	{ .name = "DFT", .since = 20, .least_in = 1, .most_in = 3,
+	{ .name = "DFT", .since = 20, .work = work_dft, .least_in = 1, .most_in = 3,
 	  .types = { RVL_T_FLOAT, RVL_T_INDEX, RVL_T(S64) },
 	  .attrs = RVL_ATTRS(RVL_INT("inverse", 0), RVL_INT("onesided", 0)),
 	  .infer = infer_dft, .run = run_dft, .scratch = scratch_dft,

@@ -713,6 +713,7 @@ static const struct {
 	{ "LpPool b -> e kernel_shape=[2,2]", true, 2.0f },
 	{ "LRN b -> e size=3 alpha=0.0f beta=0.75f bias=1.0f", true, 1.0f },
 	{ "Det c -> e", true, 1.0f },
+	{ "DFT d -> e axis=1", true, 16.0f },
 	/* 2^28 products of two elements. */
 	{ "Expand a l -> la; Einsum la la -> e equation='abcd,efgh->'", false, 0 },
 	/* A window of 2^26 taps, nearly all of them in the padding. */
@@ -720,6 +721,8 @@ static const struct {
 	/* 2^24 multiply-accumulates, 5 times: a model may have 2^26. */
 	{ "Expand c m -> p; MatMul p p -> p0; MatMul p0 p -> p1; MatMul p1 p -> p2; MatMul p2 p -> p3; "
 	  "MatMul p3 p -> p4; Identity p4 -> e", false, 0 },
+	/* 2^18 points in 2^9 transforms. */
+	{ "Expand d t -> p; DFT p -> e axis=1", false, 0 },
 };
 
 START_TEST(costly_operators_are_folded_up_to_their_work)
@@ -731,8 +734,9 @@ START_TEST(costly_operators_are_folded_up_to_their_work)
 
 	snprintf(text, sizeof(text),
 		 "in x f32 1; out y; const a f32 4,4 1; const b f32 1,1,4,4 1; const c f32 1,1 1; "
-		 "const l s64 4 64,16,4,4; const m s64 2 256,256; %s; Add x e -> y", costly[_i].text);
-	m = ot_model(text, 13);
+		 "const l s64 4 64,16,4,4; const m s64 2 256,256; const d f32 1,16,1 1; "
+		 "const t s64 4 256,16,64,1; %s; Add x e -> y", costly[_i].text);
+	m = ot_model(text, 17);
 	ck_assert_msg(!rvl_onnx_load(m.p, m.n, NULL, &g, &err), "%s", err.msg);
 	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
 	e = g->nodes[g->n_nodes - 1]->in[1];
@@ -740,6 +744,28 @@ START_TEST(costly_operators_are_folded_up_to_their_work)
 		      e->data ? "folded" : "not folded");
 	if (e->data)
 		ck_assert_float_eq_tol(((const float *)e->data)[0], costly[_i].first, 1e-6f);
+	rvl_graph_free(g);
+	free(m.p);
+}
+END_TEST
+
+/* A chain of functions of 1 MiB, each released once it is read: only some are computed. */
+START_TEST(folding_is_bounded_in_time)
+{
+	static char text[16384];
+	struct rvl_graph *g = NULL;
+	struct pb m;
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "in x f32 1; out y; const s s64 1 262144; ConstantOfShape s -> c0; ");
+	for (int i = 0; i < 400; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "Sin c%d -> c%d; ", i, i + 1);
+	snprintf(text + n, sizeof(text) - n, "ReduceMax c400 -> m; Add x m -> y");
+	m = ot_model(text, 13);
+	ck_assert_msg(!rvl_onnx_load(m.p, m.n, NULL, &g, &err), "%s", err.msg);
+	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
+	ck_assert_uint_gt(g->n_nodes, 400 - 128);
+	ck_assert_uint_lt(g->n_nodes, 400 - 100);
 	rvl_graph_free(g);
 	free(m.p);
 }
@@ -758,6 +784,7 @@ int main(void)
 	tcase_add_test(t, folding_is_bounded_by_the_model);
 	tcase_add_loop_test(t, costly_operators_are_folded_up_to_their_work, 0,
 			     sizeof(costly) / sizeof(costly[0]));
+	tcase_add_test(t, folding_is_bounded_in_time);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
