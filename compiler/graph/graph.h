@@ -172,6 +172,14 @@ struct rvl_segment {
 	uint32_t count;
 };
 
+/* What tensors have of a file beside the model. Several may have the same bytes. */
+struct rvl_shared {
+	struct rvl_shared *next;
+	const char *location;
+	uint64_t end;			/* the largest end of a tensor's bytes */
+	uint64_t sum;			/* of the bytes of all tensors */
+};
+
 struct rvl_graph {
 	struct rvl_arena *arena;
 	const char *name;
@@ -214,6 +222,7 @@ struct rvl_graph {
 	bool float64;			/* its float64 tensors are computed as such, not in float32 */
 	bool from_files;		/* data came from files */
 	uint8_t files_hash[32];		/* SHA-256 of the one before and that of the next data from a file */
+	struct rvl_shared *shared;	/* of the files whose data tensors have */
 	uint64_t given;			/* bytes of the constants that the model has */
 	size_t memory_per_byte;		/* of the arena's limit, for each byte of data in other files */
 	uint64_t folded;		/* bytes of those that folding made and nobody released */

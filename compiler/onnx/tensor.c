@@ -320,6 +320,33 @@ static void hash_data(struct rvl_graph *g, const void *data, size_t size)
 	g->from_files = true;
 }
 
+/*
+ * Adds @bytes at @offset of a file to what the model has. Bytes that several tensors have count once:
+ * those of a file are at most the largest end of a tensor's, and at most their sum.
+ */
+static int count_external(struct rvl_graph *g, const char *location, uint64_t offset, uint64_t bytes)
+{
+	struct rvl_shared *s = g->shared;
+	uint64_t before, more;
+
+	while (s && strcmp(s->location, location))
+		s = s->next;
+	if (!s) {
+		s = rvl_arena_alloc(g->arena, sizeof(*s));
+		if (!s)
+			return -ENOMEM;
+		*s = (struct rvl_shared){ .next = g->shared, .location = location };
+		g->shared = s;
+	}
+	before = s->end < s->sum ? s->end : s->sum;
+	s->end = offset + bytes > s->end ? offset + bytes : s->end;
+	s->sum += bytes;
+	more = (s->end < s->sum ? s->end : s->sum) - before;
+	g->given += more;
+	rvl_arena_raise(g->arena, g->memory_per_byte * more);
+	return rvl_arena_count(g->arena, more) ? 0 : -ENOMEM;
+}
+
 static int take_external(struct rvl_graph *g, const struct rvl_msg *m, struct view *v,
 			 struct rvl_tensor *t, int64_t bytes)
 {
@@ -340,9 +367,9 @@ static int take_external(struct rvl_graph *g, const struct rvl_msg *m, struct vi
 	rc = g->files->read(g->files->arg, location, v->offset, (uint64_t)bytes, &data, m->err);
 	if (rc)
 		return rc;
-	rvl_arena_raise(g->arena, g->memory_per_byte * (size_t)bytes);
-	if (!rvl_arena_count(g->arena, (size_t)bytes))
-		return -ENOMEM;
+	rc = count_external(g, location, v->offset, (uint64_t)bytes);
+	if (rc)
+		return rc;
 	if (bytes)
 		hash_data(g, data, (size_t)bytes);
 	v->raw = (struct rvl_span) { data, (size_t)bytes };
@@ -352,9 +379,9 @@ static int take_external(struct rvl_graph *g, const struct rvl_msg *m, struct vi
 static int take_data(struct rvl_graph *g, const struct rvl_msg *m, struct view *v,
 		     struct rvl_tensor *t, int64_t bytes)
 {
-	g->given += (uint64_t)bytes;
 	if (v->external)
 		return take_external(g, m, v, t, bytes);
+	g->given += (uint64_t)bytes;
 	return v->has_raw ? take_raw(g, m, v, t, bytes) : take_typed(g, m, v, t, bytes);
 }
 

@@ -276,6 +276,64 @@ START_TEST(shared_bytes_are_bounded)
 }
 END_TEST
 
+/* y = x + w, and tensors of 12 bytes of w.bin from each of the @n offsets. */
+static struct pb sharing(const char *const *offset, int n)
+{
+	struct pb g = { .p = NULL }, y = { .p = NULL }, add = pb_node("Add", "x w0", "y");
+	struct pb x = pb_value("x", 1, (const int64_t[]){ 3, -1 });
+
+	pb_msg(&g, 1, &add);
+	for (int i = 0; i < n; i++) {
+		char name[16];
+		struct pb t;
+
+		snprintf(name, sizeof(name), "w%d", i);
+		t = external_tensor(name, 1, "w.bin", offset[i], "12");
+		pb_msg(&g, 5, &t);
+	}
+	pb_msg(&g, 11, &x);
+	pb_str(&y, 1, "y");
+	pb_msg(&g, 12, &y);
+	return pb_model(&g, 8, 13);
+}
+
+/*
+ * Bytes that several tensors have count once, for what the compiler may hold, for what it holds, and for
+ * what it folds: a small model could else multiply a small file.
+ */
+START_TEST(shared_bytes_count_once)
+{
+	static const struct {
+		const char *offset[4];
+		int n;
+		uint64_t bytes;
+	} cases[] = { { { "0" }, 1, 12 },
+		      { { "0", "0", "0", "0" }, 4, 12 },
+		      { { "0", "4" }, 2, 16 },
+		      { { "4", "0", "4", "0" }, 4, 16 } };
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/model/model.onnx", folder);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const size_t limit = 1 << 20, per_byte = 100;
+		struct pb m = sharing(cases[i].offset, cases[i].n);
+		struct rvl_beside b = { 0 };
+		struct rvl_onnx_opts o = { .files = &b.files, .memory = limit, .memory_per_byte = per_byte };
+		struct rvl_graph *g;
+
+		ck_assert_int_eq(rvl_beside_open(&b, path), 0);
+		ck_assert_msg(!rvl_onnx_load(m.p, m.n, &o, &g, &err), "%s", err.msg);
+		ck_assert_uint_eq(g->given, cases[i].bytes);
+		ck_assert_uint_eq(rvl_arena_left(g->arena) + rvl_arena_held(g->arena),
+				  limit + per_byte * cases[i].bytes);
+		ck_assert_uint_eq(rvl_arena_held(g->arena) % 4096, cases[i].bytes);
+		rvl_graph_free(g);
+		rvl_beside_clear(&b);
+		free(m.p);
+	}
+}
+END_TEST
+
 /*
  * Proves that a plan is stale, and a program of another model, when the data beside the model is
  * other data.
@@ -372,6 +430,7 @@ int main(void)
 	tcase_add_test(t, programs_are_written_where_the_caller_says);
 	tcase_add_test(t, a_file_is_mapped_once);
 	tcase_add_test(t, shared_bytes_are_bounded);
+	tcase_add_test(t, shared_bytes_count_once);
 	tcase_add_test(t, other_data_is_another_model);
 	tcase_add_test(t, equal_checksums_are_no_identity);
 	tcase_add_test(t, the_folder_must_exist);
