@@ -12,6 +12,10 @@ static int32_t zp_at(const struct rvl_tensor *zp, int64_t i)
 		return ((const uint8_t *)zp->data)[i];
 	case RVL_TYPE_S8:
 		return ((const int8_t *)zp->data)[i];
+	case RVL_TYPE_S16:
+		return ((const int16_t *)zp->data)[i];
+	case RVL_TYPE_U16:
+		return ((const uint16_t *)zp->data)[i];
 	default:
 		return ((const int32_t *)zp->data)[i];
 	}

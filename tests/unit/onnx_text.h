@@ -8,7 +8,7 @@
  *	info NAME TYPE DIMS		what the model declares of a value inside
  *	OP IN... -> OUT... ATTR...	a node; an operand of _ is absent, OP may end with @DOMAIN
  *
- * TYPE is f32, u8, s8, s32, s64, bool or a number of ONNX (11: float64). ATTR is name=3, name=[1,2], name=0.5f or
+ * TYPE is f32, u8, s8, s16, s32, s64, bool or a number of ONNX (11: float64). ATTR is name=3, name=[1,2], name=0.5f or
  *name='text' or name=['a','b'].
  */
 #ifndef RVL_ONNX_TEXT_H
@@ -27,7 +27,7 @@ static inline int ot_type(const char *s)
 		const char *name;
 		int type;
 	} types[] = {
-		{ "f32", 1 }, { "u8", 2 }, { "s8", 3 }, { "s32", 6 }, { "s64", 7 }, { "bool", 9 },
+		{ "f32", 1 }, { "u8", 2 }, { "s8", 3 }, { "s16", 5 }, { "s32", 6 }, { "s64", 7 }, { "bool", 9 },
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
@@ -63,7 +63,7 @@ static inline void ot_put(struct pb *raw, int type, double v)
 	else if (type == 11)
 		pb_bytes(raw, &v, 8);
 	else
-		pb_bytes(raw, &i, type == 7 ? 8 : type == 6 ? 4 : 1);
+		pb_bytes(raw, &i, type == 7 ? 8 : type == 6 ? 4 : type == 5 ? 2 : 1);
 }
 
 static inline void ot_const(struct pb *graph, char **save)

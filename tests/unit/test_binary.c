@@ -709,6 +709,19 @@ START_TEST(a_target_keeps_layers)
 }
 END_TEST
 
+/* A zero point of int16 is one; two bytes behind it may hold anything. */
+START_TEST(zero_points_of_int16_are_read)
+{
+	static const char form[] = "const l f32 - 0.015625; const z s16 - 3; const z1 s16 - -7; const step f32 - 0.25; "
+		"const z8 s8 - 10; QuantizeLinear x l z -> i1; DequantizeLinear i1 l z -> i2; "
+		"QuantizeLinear i2 l z1 -> i3; DequantizeLinear i3 l z1 -> i4; "
+		"QuantizeLinear i4 step z8 -> i5; DequantizeLinear i5 step z8 -> y";
+
+	compare(form, true, 0);
+	release();
+}
+END_TEST
+
 #define COUNT(a) (int)(sizeof(a) / sizeof((a)[0]))
 
 int main(void)
@@ -728,6 +741,7 @@ int main(void)
 	tcase_add_test(t, nan_is_minus_one);
 	tcase_add_test(t, joined_layers_are_quantised);
 	tcase_add_test(t, a_target_keeps_layers);
+	tcase_add_test(t, zero_points_of_int16_are_read);
 	tcase_add_loop_test(t, forms_are_unfolded, 0, COUNT(forms));
 	tcase_add_loop_test(t, followers_are_unfolded, 0, COUNT(followers));
 	tcase_add_test(t, exports_round_as_layers);
