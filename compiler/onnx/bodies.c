@@ -44,7 +44,7 @@
 #define ATTENTION(bias) "q, k, v = Split<axis=-1, num_outputs=3>(t);" \
 	"before = Shape!<start=3, end=4>(past); fresh = Shape<start=1, end=2>(X);" \
 	"total = Add?(before, fresh); n = Shape<start=0, end=1>(X);" MASK \
-	"one = Cast!<to=1>(counts); g = Sub!(one, 1.0); m = Mul!(g, 10000.0);" bias \
+	"one = Cast!<to=1>(counts); g = Sub!(1.0, one); filter = Constant<value_float=@mask_filter_value>(); m = Mul!(g, filter);" bias \
 	"ppk, ppv = Split!<axis=0, num_outputs=2>(past); pk = Squeeze!(ppk, [0]); pv = Squeeze!(ppv, [0]);" \
 	"Y, K, V = Attention<q_num_heads=@num_heads, kv_num_heads=@num_heads, scale=@scale," \
 	"is_causal=@unidirectional>(q, k, v, a, pk, pv);" \
@@ -111,9 +111,9 @@ static const struct body {
 	{ MS, "MultiHeadAttention", "q k v - - bias pk pv", "Y PK PV", "", 24,
 	  "Y, PK, PV = Attention<q_num_heads=@num_heads, kv_num_heads=@num_heads, scale=@scale,"
 	  "is_causal=@unidirectional>(q, k, v, bias, pk, pv);", "mask_filter_value" },
-	{ MS, "Attention", "X w b mask past bias", "Y present", "", 24,
+	{ MS, "Attention", "X w b mask past bias", "Y present", "mask_filter_value=-10000.0", 24,
 	  "p = MatMul(X, w); t = Add?(p, b);" ATTENTION("a = Add?(m, bias);"), "do_rotary=0 past_present_share_buffer=0" },
-	{ MS, "QAttention", "X w b xs ws mask xz wz past", "Y present", "", 24,
+	{ MS, "QAttention", "X w b xs ws mask xz wz past", "Y present", "mask_filter_value=-10000.0", 24,
 	  "i = MatMulInteger(X, w, xz, wz); fi = Cast<to=1>(i); s = Mul(xs, ws); p = Mul(fi, s);"
 	  "t = Add(p, b);" ATTENTION("a = Identity!(m);"), "do_rotary=0 past_present_share_buffer=0" },
 	/*

@@ -230,6 +230,9 @@ def attention(root):
     lengths, queries = array([3, 4], np.int32), ints(0, 2, np.int32, 2, 4, 4)
     queries[:, :, 0] = 1
     make(root, "attention_lengths", "Attention", [x, w, b, lengths], num_heads=2)
+    make(root, "attention_filter", "Attention", [x, w, b, lengths], num_heads=2, mask_filter_value=-1.5)
+    make(root, "attention_filter_lowest", "Attention", [x, w, b, mask], num_heads=2, unidirectional=1,
+         mask_filter_value=float(np.finfo(np.float32).min))
     make(root, "attention_lengths_1", "Attention", [x[:1], w, b, lengths[:1]], num_heads=2)
     make(root, "attention_mask_queries", "Attention", [x, w, b, queries], num_heads=2)
     make(root, "attention_mask_queries_causal", "Attention", [x, w, b, queries], num_heads=2, unidirectional=1)

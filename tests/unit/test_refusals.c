@@ -230,6 +230,8 @@ static const struct model_case operators[] = {
 	/* Masks of other samples than the operand, or of another number of positions. */
 	{ "in x f32 2,2,8; in m s32 2; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, 0,
 	  "float32 2x2x8" },
+	{ "in x f32 2,2,8; in m s32 2; const w f32 8,24 1; out y; "
+	  "Attention@com.microsoft x w _ m -> y num_heads=2 mask_filter_value=-1.5f", 0, 0, "float32 2x2x8" },
 	{ "in x f32 2,2,8; in m s32 4; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
 	  "node 'Attention.0/Reshape_33' (Reshape): its shape has another number of elements than its input; and 17 more" },
 	{ "in x f32 2,2,8; in m s32 1; const w f32 8,24 1; out y; Attention@com.microsoft x w _ m -> y num_heads=2", 0, NO,
