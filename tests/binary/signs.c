@@ -94,15 +94,15 @@ static double number_at(enum rvl_type t, const uint8_t *p, int64_t at)
 	int32_t word;
 	float f;
 
-	memcpy(&half, p + at * (t == RVL_TYPE_S16 ? 2 : 0), 2 * (t == RVL_TYPE_S16));
-	memcpy(&word, p + at * (t == RVL_TYPE_S32 ? 4 : 0), 4 * (t == RVL_TYPE_S32));
-	memcpy(&f, p + at * (t == RVL_TYPE_F32 ? 4 : 0), 4 * (t == RVL_TYPE_F32));
 	switch (t) {
 	case RVL_TYPE_F32:
+		memcpy(&f, p + at * 4, sizeof(f));
 		return f;
 	case RVL_TYPE_S32:
+		memcpy(&word, p + at * 4, sizeof(word));
 		return word;
 	case RVL_TYPE_S16:
+		memcpy(&half, p + at * 2, sizeof(half));
 		return half;
 	default:
 		return t == RVL_TYPE_S8 ? (int8_t)p[at] : p[at];
