@@ -258,9 +258,9 @@ static void dump_outrun(void)
  * then. The job succeeds, its client is not blamed, and the next hang leaves a dump.
  *
  * The device begins no job for 5.5 s. The driver looks after timeout_ms, 2 s, and is delayed for
- * 5.5 s or more, because QEMU without KVM stretches mdelay(). The job ends in the delay, and a host
- * that holds the machine up for 3 s does not change that. The test cannot end the stall itself when
- * the delay has begun, because the delayed processor, which may be its own, takes no interrupts.
+ * 5.5 s. The job ends in the delay, and a host that holds the machine up for 3 s does not change
+ * that. The test cannot end the stall itself when the delay has begun, because the delayed
+ * processor, which may be its own, takes no interrupts.
  */
 static void dump_retired(void)
 {

@@ -146,6 +146,18 @@ static bool late_called(void)
 }
 
 /*
+ * QEMU without KVM stretches the turns of a delay loop as much as its host is busy. Where the clock
+ * stands still without interrupts, the wait ends after as many turns as it has milliseconds.
+ */
+static void wait_busily(unsigned int ms)
+{
+	u64 end = local_clock() + (u64)ms * NSEC_PER_MSEC;
+
+	for (; ms && local_clock() < end; ms--)
+		mdelay(1);
+}
+
+/*
  * A clock source is used, because it is the only function that the driver calls between reading the
  * device's state and taking the lock, and that a module may replace without a change of running
  * code.
@@ -155,7 +167,7 @@ static u64 late_read(struct clocksource *clock)
 	if (atomic_read(&late_armed) && in_task() && current->flags & PF_WQ_WORKER &&
 	    late_called() && atomic_xchg(&late_armed, 0)) {
 		atomic_set(&late_begun, 1);
-		mdelay(late_ms);
+		wait_busily(late_ms);
 	}
 	return local_clock();
 }
