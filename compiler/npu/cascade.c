@@ -89,25 +89,32 @@ static bool same_forms(const struct rvl_chain *a, const struct rvl_chain *b)
 	return true;
 }
 
+/* The least estimate of @n cuts. */
+static uint64_t least_of(const struct rvl_chain *cut, uint32_t n)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (cut[i].cost < least)
+			least = cut[i].cost;
+	return least;
+}
+
 /*
  * Whether a cut is not worth its time: its estimate, which is of cycles, is far from the least. By
  * energy, the cut of a slower mode can be the better one.
  */
-static bool is_far(const struct search *s, uint32_t n, uint32_t i)
+static bool is_far(const struct search *s, const struct rvl_chain *c, uint64_t least)
 {
-	uint64_t least = UINT64_MAX;
-
-	for (uint32_t k = 0; k < n; k++)
-		if (s->cut[k].cost < least)
-			least = s->cut[k].cost;
-	return s->be->opt->measure == RIVULET_BY_CYCLES && s->cut[i].cost * 100 > least * NEAR;
+	return s->be->opt->measure == RIVULET_BY_CYCLES && c->cost * 100 > least * NEAR;
 }
 
 static int try_chain(struct search *s, uint32_t first, uint32_t n)
 {
 	struct rvl_chain_cuts cuts = { .cut = s->cut, .most = TIMED }, blocks = { .most = BLOCKS };
 	struct rvl_chain alone = forms_of(s, first, n, false), fast = forms_of(s, first, n, true);
-	uint32_t n_cuts;
+	uint32_t found;
+	uint64_t least;
 	int rc = 0;
 
 	rvl_chain_search(s->be->board, &alone, &cuts);
@@ -115,11 +122,12 @@ static int try_chain(struct search *s, uint32_t first, uint32_t n)
 		rvl_chain_search(s->be->board, &fast, &cuts);
 	blocks.cut = s->cut + cuts.n;
 	rvl_chain_search_blocks(s->be->board, &fast, &blocks);
-	n_cuts = cuts.n + blocks.n;
-	for (uint32_t i = 0; i < n_cuts && !rc; i++) {
+	found = cuts.n + blocks.n;
+	least = least_of(s->cut, found);
+	for (uint32_t i = 0; i < found && !rc; i++) {
 		uint64_t cost;
 
-		if (is_far(s, n_cuts, i))
+		if (is_far(s, &s->cut[i], least))
 			continue;
 		rc = cost_behind(s, &s->cut[i], first, &cost);
 		if (!rc && cost != RVL_TOO_LONG)
