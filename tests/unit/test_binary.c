@@ -430,15 +430,38 @@ static struct rvl_graph *exported(const char *form, struct rvl_bytes *out)
 }
 
 /*
+ * The graph exported in @opset and read back, with binary layers or without, makes the results that @g makes
+ * of @x. Both are released.
+ */
+static void compare_read_back(const char *form, const float *x, int64_t opset, bool no_binary)
+{
+	struct rvl_graph *whole = g;
+	struct rvl_bytes out = { 0 };
+	float *y[2];
+	size_t n;
+
+	y[0] = run(x, &n);
+	whole->opset = opset;
+	g = exported(form, &out);
+	g->no_binary = no_binary;
+	ck_assert_msg(!rvl_optimise(g, &err), "%s: %s", form, err.msg);
+	ck_assert(!no_binary || !count(RVL_OP_B_CONV));
+	y[1] = run(x, &n);
+	ck_assert_msg(!memcmp(y[0], y[1], n * sizeof(*y[0])), "%s: results differ", form);
+	free(y[0]);
+	free(y[1]);
+	release();
+	rvl_graph_free(whole);
+	rvl_bytes_free(&out);
+}
+
+/*
  * A NaN reaches no threshold, and -infinity reaches a threshold of -infinity, also where the export compares
  * in another way: opsets below 12.
  */
 START_TEST(exports_compare_all_floats)
 {
-	float x[C * SIDE * SIDE], *y[2];
-	struct rvl_bytes out = { 0 };
-	struct rvl_graph *whole;
-	size_t n;
+	float x[C * SIDE * SIDE];
 
 	make_input(x, C * SIDE * SIDE, true);
 	for (size_t i = 0; i < C * SIDE * SIDE; i += 3)
@@ -447,20 +470,7 @@ START_TEST(exports_compare_all_floats)
 	     "Where q one minus -> s; Conv s w -> y");
 	ck_assert(!rvl_optimise(g, &err));
 	ck_assert_uint_eq(count(RVL_OP_B_CONV), 1);
-	y[0] = run(x, &n);
-	whole = g;
-	whole->opset = _i;
-	g = exported("of NaN and infinity", &out);
-	g->no_binary = true;
-	ck_assert(!rvl_optimise(g, &err));
-	ck_assert_uint_eq(count(RVL_OP_B_CONV), 0);
-	y[1] = run(x, &n);
-	ck_assert_mem_eq(y[0], y[1], n * sizeof(*y[0]));
-	free(y[0]);
-	free(y[1]);
-	release();
-	rvl_graph_free(whole);
-	rvl_bytes_free(&out);
+	compare_read_back("of NaN and infinity", x, _i, true);
 }
 END_TEST
 
@@ -548,12 +558,9 @@ START_TEST(exports_round_as_layers)
 		"DequantizeLinear j one z -> y; const st s64 1 0; const en s64 1 4; const ax s64 1 1";
 
 	for (int i = 0; i < random_cases(40); i++) {
-		float x[C * SIDE * SIDE], *y[2];
-		struct rvl_bytes out = { 0 };
+		float x[C * SIDE * SIDE];
 		uint64_t seed = (uint64_t)i;
-		struct rvl_graph *whole;
 		char text[2048], *p;
-		size_t n;
 
 		p = put_decimals(text, "scale", &seed, M);
 		p = put_decimals(p, "bias", &seed, M);
@@ -564,17 +571,7 @@ START_TEST(exports_round_as_layers)
 		ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
 		ck_assert_uint_eq(count(RVL_OP_B_CONV), 1);
 		ck_assert_int_eq(first(RVL_OP_B_CONV)->out[0]->type, RVL_TYPE_U8);
-		y[0] = run(x, &n);
-		whole = g;
-		g = exported(text, &out);
-		ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
-		y[1] = run(x, &n);
-		ck_assert_msg(!memcmp(y[0], y[1], n * sizeof(*y[0])), "model %d differs", i);
-		for (int k = 0; k < 2; k++)
-			free(y[k]);
-		release();
-		rvl_graph_free(whole);
-		rvl_bytes_free(&out);
+		compare_read_back(text, x, g->opset, false);
 	}
 }
 END_TEST
@@ -583,11 +580,8 @@ END_TEST
 START_TEST(exports_compare_beyond_a_type)
 {
 	static const char *const zeros[] = { "u8 - 128", "s8 - -128", "u8 - 255", "s8 - 127", "u8 - 0" };
-	float x[C * SIDE * SIDE], *y[2];
-	struct rvl_bytes out = { 0 };
-	struct rvl_graph *whole;
+	float x[C * SIDE * SIDE];
 	char text[512];
-	size_t n;
 
 	make_input(x, C * SIDE * SIDE, true);
 	sprintf(text, "const z %s; QuantizeLinear x half z -> d; DequantizeLinear d half z -> e; "
@@ -596,18 +590,7 @@ START_TEST(exports_compare_beyond_a_type)
 	load(text);
 	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
 	ck_assert_int_eq(first(RVL_OP_B_SIGN)->in[1]->type, RVL_TYPE_S32);
-	y[0] = run(x, &n);
-	whole = g;
-	whole->opset = _i % 2 ? 11 : 13;
-	g = exported(text, &out);
-	ck_assert_msg(!rvl_optimise(g, &err), "%s", err.msg);
-	y[1] = run(x, &n);
-	ck_assert_mem_eq(y[0], y[1], n * sizeof(*y[0]));
-	free(y[0]);
-	free(y[1]);
-	release();
-	rvl_graph_free(whole);
-	rvl_bytes_free(&out);
+	compare_read_back(text, x, _i % 2 ? 11 : 13, false);
 }
 END_TEST
 
