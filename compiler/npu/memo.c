@@ -12,6 +12,7 @@
  *  - For a zero point, a limit or a scale stands its number among those of the layers. No time depends
  *    on the value. But a configuration is written where it changes, so equal values must stay equal,
  *    and a zero must stay zero.
+ *  - Padding between fields is cleared: the assignment of a struct may copy any bytes there.
  * Any other pointer is part of the key as it is, so that a difference that does not matter can only
  * make the layers be timed again.
  */
@@ -156,6 +157,13 @@ static void number_values(struct rvl_memo *m, struct rvl_layer *l)
 		number_value(m, all[i].kind, all[i].value);
 }
 
+/* A compiler without the builtin leaves the padding as it is, and more layers are timed again. */
+#if __has_builtin(__builtin_clear_padding)
+#define CLEAR_PADDING(p) __builtin_clear_padding(p)
+#else
+#define CLEAR_PADDING(p) ((void)(p))
+#endif
+
 /* Leaves out what the time does not depend on. */
 static struct rvl_layer bare_layer(struct rvl_memo *m, const struct rvl_layer *l, bool number)
 {
@@ -192,14 +200,17 @@ static int add_ring(struct rvl_memo *m, const struct rvl_ring *r)
 		memcpy(&ring, r, sizeof(ring));
 	if (!ring.kept)
 		ring.base = 0;
+	CLEAR_PADDING(&ring);
 	return add(m, &ring, sizeof(ring));
 }
 
 static int add_layer(struct rvl_memo *m, const struct rvl_layer *l, bool number)
 {
 	struct rvl_layer c = bare_layer(m, l, number);
-	int rc = add(m, &c, sizeof(c));
+	int rc;
 
+	CLEAR_PADDING(&c);
+	rc = add(m, &c, sizeof(c));
 	if (!rc)
 		rc = add_ring(m, l->to);
 	if (!rc)
@@ -263,6 +274,7 @@ static int add_stores(struct rvl_memo *m)
 		c.root = NULL;
 		c.plan = c.readers = 0;
 		c.crosses = false;
+		CLEAR_PADDING(&c);
 		rc = add(m, &c, sizeof(c));
 		if (!rc)
 			rc = add(m, &in_page, sizeof(in_page));

@@ -67,6 +67,36 @@ static bool equal(const struct rvl_memo_key *a, const struct rvl_memo_key *b)
 	return !memcmp(a, b, sizeof(*a));
 }
 
+#if __has_builtin(__builtin_clear_padding)
+/* The bytes between the fields of a view, an operand and a tiling are those of the stack. */
+START_TEST(padding)
+{
+	struct rvl_memo *m = rvl_memo_new(TENSORS);
+	struct rvl_memo_key first, second;
+	struct block a;
+
+	fill(&a, 1, 0);
+	first = key_of(m, &a);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct rvl_layer *l = &a.l[i];
+		uint8_t *end = (uint8_t *)&l->in.v.wide + 1;
+
+		memset(end, 0x5a, (uint8_t *)(&l->in.v + 1) - end);
+		end = (uint8_t *)&l->in.flat + 1;
+		memset(end, 0x5a, (uint8_t *)&l->in.pixels - end);
+		end = (uint8_t *)&l->t.oc_outer + 1;
+		memset(end, 0x5a, (uint8_t *)&l->t.cost - end);
+		end = (uint8_t *)&a.store[i].view.wide + 1;
+		memset(end, 0x5a, (uint8_t *)(&a.store[i].view + 1) - end);
+	}
+	memset((uint8_t *)&a.ring.kept + 1, 0x5a, (uint8_t *)&a.ring.base - (uint8_t *)&a.ring.kept - 1);
+	second = key_of(m, &a);
+	ck_assert(equal(&first, &second));
+	rvl_memo_free(m);
+}
+END_TEST
+#endif
+
 /* Other nodes, weights, tables, places in the arena, and other values of zero points. */
 START_TEST(repeated_block)
 {
@@ -236,6 +266,9 @@ int main(void)
 	TCase *t = add_case(s, "memo", 60, NULL, NULL);
 
 	tcase_add_test(t, repeated_block);
+#if __has_builtin(__builtin_clear_padding)
+	tcase_add_test(t, padding);
+#endif
 	tcase_add_loop_test(t, different_time, 0, sizeof(changes) / sizeof(changes[0]));
 	tcase_add_test(t, bounded);
 	return run_suite(s);
