@@ -24,6 +24,7 @@ const struct rvl_pass rvl_passes[] = {
 	{ "binary-pool", rvl_pass_binary_pool },
 	{ "slopes", rvl_pass_slopes },
 	{ "fold-pad", rvl_pass_fold_pad },
+	{ "pools", rvl_pass_pools },
 	{ "s8-weights", rvl_pass_s8_weights },
 	{ "fold-weights", rvl_pass_fold_weights },
 	{ "clean-weights", rvl_pass_clean },

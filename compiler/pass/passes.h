@@ -60,6 +60,9 @@ int rvl_pass_slopes(struct rvl_graph *g, struct rvl_err *err);
 /** Makes a Pad of bytes, with the zero point as value, padding of the convolution that reads it. */
 int rvl_pass_fold_pad(struct rvl_graph *g, struct rvl_err *err);
 
+/** Makes a MaxPool of bytes with a large window one along each axis of the image (rvl_graph.word). */
+int rvl_pass_pools(struct rvl_graph *g, struct rvl_err *err);
+
 /**
  * Converts uint8 weights, and weights with a zero point, to int8 with zero point 0 where that is
  * exact.

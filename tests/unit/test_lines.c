@@ -24,6 +24,11 @@
 #define SLOPES(channels) "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;" \
 	"const k f32 " channels ",1,1 0.1 -0.25 0 1.5 0.3; PRelu b k -> p; const ps f32 - 0.0187; const pz u8 - 99;"
 
+/* MaxPool with @attributes of a convolution's image, 9 x 11. */
+#define POOLED(attributes) \
+	IMAGE("1,20,9,11") WEIGHTS("20,20,1,1") "Conv x wf -> a; QuantizeLinear a xs xz -> aq;" \
+	"DequantizeLinear aq xs xz -> b; MaxPool b -> y " attributes ";" SAME
+
 struct model {
 	const char *what, *text;
 	int opset;
@@ -40,6 +45,12 @@ static const struct model models[] = {
 	{ "convolution and maximum",
 	  INPUT WEIGHTS("20,20,3") "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;"
 	  "MaxPool b -> y kernel_shape=[3] strides=[2] pads=[1,0];" SAME, 13, 0 },
+	{ "maximum of large windows",
+	  POOLED("kernel_shape=[5,5] pads=[2,2,2,2]"), 13, 0 },
+	{ "maximum of large windows apart, some of which end behind the padding",
+	  POOLED("kernel_shape=[5,4] strides=[1,2] pads=[3,0,1,2] ceil_mode=1"), 13, 0 },
+	{ "maximum of large windows with gaps",
+	  POOLED("kernel_shape=[4,3] strides=[2,1] pads=[1,2,2,0] dilations=[2,2]"), 13, 0 },
 	{ "convolution and mean",
 	  INPUT WEIGHTS("20,20,3") "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;"
 	  "GlobalAveragePool b -> y;" OUTPUT, 13, 0 },
@@ -183,7 +194,8 @@ static const char *const one_layer[] = {
 	"Transpose q -> y perm=[0,2,3,1]; QuantizeLinear y ps pz -> out; out out;",
 };
 
-START_TEST(one_layer_is_enough)
+/* Those of @op, or all. */
+static int npu_layers(const char *text, const char *op)
 {
 	struct rivulet_board b;
 	struct rivulet_explain e;
@@ -192,14 +204,34 @@ START_TEST(one_layer_is_enough)
 	struct pb onnx;
 	int layers = 0;
 
-	onnx = ot_model(one_layer[_i], 13);
+	onnx = ot_model(text, 13);
 	ck_assert_msg(!rivulet_board_load(&b, "zu3eg-128", why, sizeof(why)), "%s", why);
 	ck_assert_msg(!rivulet_explain_model(onnx.p, onnx.n, &b, NULL, &e, &err), "%s", err.msg);
 	for (uint32_t i = 0; i < e.n_rows; i++)
-		layers += !strcmp(e.rows[i].where, "npu");
-	ck_assert_int_eq(layers, 1);
+		layers += !strcmp(e.rows[i].where, "npu") && (!op || !strcmp(e.rows[i].op, op));
 	rivulet_explain_free(&e);
 	free(onnx.p);
+	return layers;
+}
+
+START_TEST(one_layer_is_enough)
+{
+	ck_assert_int_eq(npu_layers(one_layer[_i], NULL), 1);
+}
+END_TEST
+
+/*
+ * A maximum is one along each axis only where that takes at most half of the positions. The one that
+ * divides its image is done on drain.
+ */
+START_TEST(large_windows_are_two)
+{
+	ck_assert_int_eq(npu_layers(POOLED("kernel_shape=[5,5] pads=[2,2,2,2]"), "MaxPool"), 2);
+	ck_assert_int_eq(npu_layers(POOLED("kernel_shape=[9,9] strides=[2,2] pads=[4,4,4,4]"), "MaxPool"), 2);
+	ck_assert_int_eq(npu_layers(POOLED("kernel_shape=[4,4]"), "MaxPool"), 1);
+	ck_assert_int_eq(npu_layers(POOLED("kernel_shape=[3,3] pads=[1,1,1,1]"), "MaxPool"), 1);
+	ck_assert_int_eq(npu_layers(POOLED("kernel_shape=[5,5] strides=[5,5]"), "MaxPool"), 0);
+	ck_assert_int_eq(npu_layers(POOLED("kernel_shape=[1,9]"), "MaxPool"), 1);
 }
 END_TEST
 
@@ -254,6 +286,7 @@ int main(void)
 
 	tcase_add_loop_test(t, the_npu_computes_all_of_it, 0, MODELS);
 	tcase_add_loop_test(t, one_layer_is_enough, 0, (int)(sizeof(one_layer) / sizeof(one_layer[0])));
+	tcase_add_test(t, large_windows_are_two);
 	tcase_add_loop_test(t, a_step_of_the_cpu_names_its_rule, 0, (int)(sizeof(left) / sizeof(left[0])));
 	return run_suite(s);
 }
