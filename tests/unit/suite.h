@@ -5,21 +5,27 @@
 
 #include <check.h>
 #include <locale.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 /*
- * How many of @n random cases a test tries. With AddressSanitizer it is a quarter of them: misuse of
- * memory does not depend on the values, and each case takes five times as long there.
+ * Whether a test tries all of its random cases. With AddressSanitizer it does not: misuse of memory
+ * does not depend on the values, and each case takes five times as long there. Nor does it where
+ * FEW_CASES is set: scripts/fresh-env sets it where the same cases run in another environment.
  */
+static inline bool all_cases(void)
+{
 #ifdef __SANITIZE_ADDRESS__
-#define ALL_CASES 0
+	return false;
 #else
-#define ALL_CASES 1
+	return !getenv("FEW_CASES");
 #endif
+}
 
+/* How many of @n random cases a test tries: all of them, or a quarter. */
 static inline int random_cases(int n)
 {
-	return ALL_CASES ? n : (n + 3) / 4;
+	return all_cases() ? n : (n + 3) / 4;
 }
 
 /* Runs a suite and frees it. Returns the exit status. */

@@ -189,7 +189,7 @@ static void check_costs(const char *test, int i)
 	char heading[64], line[512];
 	FILE *f;
 
-	if (!ALL_CASES)
+	if (!all_cases())
 		return;
 	snprintf(heading, sizeof(heading), "%s %d: ", test, i);
 	snprintf(line, sizeof(line),
@@ -894,7 +894,7 @@ START_TEST(random_cascades)
 		cascades += with.cascades;
 		finish(&q, &io);
 	}
-	ck_assert_msg(!ALL_CASES || cascades >= 3, "only %u cascades on %s", cascades, b.name);
+	ck_assert_msg(!all_cases() || cascades >= 3, "only %u cascades on %s", cascades, b.name);
 	check_costs("random_cascades", _i);
 }
 END_TEST
@@ -1009,7 +1009,7 @@ START_TEST(pool_over_short_tiles)
 		cascades += run(&q, &io, &b, NULL, what).cascades;
 		finish(&q, &io);
 	}
-	ck_assert_msg(!ALL_CASES || _i > 4 || cascades, "no cascade on board %d", _i);
+	ck_assert_msg(!all_cases() || _i > 4 || cascades, "no cascade on board %d", _i);
 }
 END_TEST
 

@@ -340,7 +340,7 @@ START_TEST(every_allocation_fails_once)
 	 */
 	ck_assert_int_eq(c->run(), 0);
 	while (try_one(c, k))
-		k += ALL_CASES ? 1 : 4;
+		k += all_cases() ? 1 : 4;
 	ck_assert_int_gt(k, 3);
 }
 END_TEST
