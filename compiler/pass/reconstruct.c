@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Keeps operators between bytes where a consumer is not quantised. Fusion needs a QuantizeLinear as
- * the only reader of an operator's float result. This pass inserts a pair of QuantizeLinear and
- * DequantizeLinear behind a result that has other readers:
+ * the only reader of an operator's float result. A result with other readers, directly or behind
+ * operators that only move or join values, is rewritten:
  *
- *	op -> t -> Q, float consumers		becomes	op -> Q -> DQ -> t -> float consumers
- *	function -> t -> Q, float consumers	becomes	function -> Q and function -> t -> float consumers
- *	op -> t -> moves of t -> Q and others	becomes	op -> Q' -> DQ -> t -> the same readers
- *	op with a clamp -> t -> float consumers	becomes	op -> Q' -> DQ -> t -> the same readers
+ *	product -> t -> Q, float consumers	becomes	product -> Q -> DQ -> t -> float consumers
+ *	product -> t -> moves of t -> Q, others	becomes	product -> Q' -> DQ -> t -> the same readers
+ *	product with a clamp -> t -> floats	becomes	product -> Q' -> DQ -> t -> the same readers
+ *	other -> t -> Q, float consumers	becomes	other -> Q and other -> t -> float consumers
+ *	other -> t -> moves -> Q, others	becomes	other -> Q' -> DQ -> moves -> Q and other -> t -> the others
  *
  * The parameters of Q' are those of the QuantizeLinear that reads the moved values, so that its
  * bytes stay the same: Q of a value that Q' rounded to the same steps changes nothing. A clamp gives
- * the range of a result of which nothing else is known. Only what float consumers read is rounded.
+ * the range of a result of which nothing else is known. Only what float consumers of a product read is
+ * rounded, because computing a product twice, once on the CPU, costs more than all else here. Any other
+ * operator costs the CPU little beside the DequantizeLinear that a float consumer needs in any case.
  *
  * The range of a QuantizeLinear is taken as that of the value, because the author of the model measured
  * it there. It is not the range of the value if it ends at zero on a side on which the value does not:
  * such a QuantizeLinear is a Relu at the same time, and a float consumer in front of it needs the values
- * that it cuts off. The operator is then left in float.
+ * that it cuts off. The product is then left in float.
  */
 #include "pass/pass.h"
 #include "pass/passes.h"
@@ -27,13 +30,11 @@
 /* Tensors that are looked at to find the parameters of one result. */
 #define MAX_LOOKED_AT 64
 
-#define STEPS 256 /* of a byte */
-
 /* A float result whose operator could compute between bytes. */
 struct result {
 	struct rvl_graph *g;
 	struct rvl_tensor *t;
-	struct rvl_node *q;	/* a QuantizeLinear with its parameters, which reads @t or its moved values */
+	struct rvl_node *q;	/* a QuantizeLinear with its parameters, which reads @t or what is moved of it */
 	struct rvl_err *err;
 };
 
@@ -47,6 +48,11 @@ static bool is_dequantised(const struct rvl_tensor *t)
 static bool is_product(const struct rvl_node *n)
 {
 	return n->op == RVL_OP_CONV || n->op == RVL_OP_GEMM || n->op == RVL_OP_MATMUL;
+}
+
+static bool computes_products(const struct rvl_node *n)
+{
+	return is_product(n) || n->op == RVL_OP_BATCH_NORM; /* behind a product */
 }
 
 /* Whether operands are bytes, or constants of the function that an element-wise operator is. */
@@ -129,214 +135,92 @@ static bool quantised_alone(const struct rvl_tensor *t)
 	return n && makes_bytes(n);
 }
 
-/* The QuantizeLinear that reads @t, else one that reads values of it which are only moved. */
-static struct rvl_node *quantise_of(const struct rvl_tensor *t, int *left)
+/* QuantizeLinear nodes: all (@like is NULL), those with its parameters, or those with others. */
+struct wanted {
+	const struct rvl_node *like;
+	bool equal;
+};
+
+static bool is_wanted(const struct rvl_node *q, const struct wanted *w)
+{
+	return makes_bytes(q) && (!w->like || same_parameters(q, w->like) == w->equal);
+}
+
+/* Whether @u only moves the values of @t, or joins them with others. */
+static bool passes_on(const struct rvl_node *u, const struct rvl_tensor *t)
+{
+	return (u->in[0] == t && rvl_op_moves(u)) || rvl_op_joins(u);
+}
+
+/* The QuantizeLinear that reads @t, else one that reads values of it which are only moved or joined. */
+static struct rvl_node *quantise_of(const struct rvl_tensor *t, const struct wanted *w, int *left)
 {
 	struct rvl_node *q = NULL;
 
 	for (uint32_t i = 0; i < t->n_users; i++)
-		if (t->users[i]->in[0] == t && makes_bytes(t->users[i]))
+		if (t->users[i]->in[0] == t && is_wanted(t->users[i], w))
 			return t->users[i];
 	for (uint32_t i = 0; i < t->n_users && !q; i++) {
 		const struct rvl_node *u = t->users[i];
-		bool moved = u->in[0] == t && rvl_op_moves(u);
 
-		if (!moved && !rvl_op_joins(u))
-			continue;
-		for (uint32_t k = 0; k < u->n_out && !q && (*left)-- > 0; k++)
-			q = u->out[k] ? quantise_of(u->out[k], left) : NULL;
+		for (uint32_t k = 0; passes_on(u, t) && k < u->n_out && !q && (*left)-- > 0; k++)
+			q = u->out[k] ? quantise_of(u->out[k], w, left) : NULL;
 	}
 	return q;
 }
 
-/* ---- their range ---- */
-
-/* On which sides of zero values can lie, and the least and the largest that occur if lo <= hi. */
-struct sides {
-	bool below, above;
-	float lo, hi;
-};
-
-static const struct sides any_value = { true, true, INFINITY, -INFINITY };
-
-static struct sides sides_of_steps(bool u8, float scale, int32_t zero)
+static struct rvl_node *first_quantise(const struct rvl_tensor *t, const struct rvl_node *like,
+				       bool equal)
 {
-	return (struct sides){ zero > rvl_qmin(u8), zero < rvl_qmax(u8),
-			       rvl_dequantize(rvl_qmin(u8), scale, zero),
-			       rvl_dequantize(rvl_qmax(u8), scale, zero) };
+	const struct wanted w = { like, equal };
+	int left = MAX_LOOKED_AT;
+
+	return quantise_of(t, &w, &left);
 }
 
-static struct sides sides_of_operand(const struct rvl_tensor *t)
+/* Whether there is another reader than QuantizeLinear with the parameters of @like (NULL: with any). */
+static bool has_other_readers(const struct rvl_tensor *t, const struct rvl_node *like, int *left)
 {
-	const struct rvl_node *dq = is_dequantised(t) ? t->producer : NULL;
+	const struct wanted w = { like, true };
 
-	if (!dq || !rvl_scale_is_constant(dq))
-		return any_value;
-	return sides_of_steps(dq->in[0]->type == RVL_TYPE_U8, rvl_scale_of(dq), rvl_zero_of(dq));
-}
+	if (t->is_output)
+		return true;
+	for (uint32_t i = 0; i < t->n_users; i++) {
+		const struct rvl_node *u = t->users[i];
 
-/* A shape like @x for all bytes of the operand; false if constants differ along its only axis, @axis. */
-static bool shape_of_steps(const struct rvl_shape *x, int32_t axis, struct rvl_shape *out)
-{
-	int32_t spare = axis == 0 ? 1 : 0;
-
-	if (spare >= x->rank)
-		return false;
-	*out = (struct rvl_shape){ .rank = x->rank };
-	for (int32_t i = 0; i < x->rank; i++)
-		out->dim[i] = i == spare ? STEPS : i == axis ? x->dim[i] : 1;
-	return true;
-}
-
-/* Runs the kernel on all bytes of the operand, each @inner times in a row. */
-static bool run_on_steps(const struct rvl_kernel_desc *d, const struct rvl_node *dq, int64_t inner, float *x,
-			 float *y)
-{
-	struct rvl_value in[RVL_MAX_IN] = { { .type = RVL_TYPE_NONE } };
-	struct rvl_value out[RVL_MAX_OUT] = { { .type = RVL_TYPE_NONE } };
-	int32_t first = rvl_qmin(dq->in[0]->type == RVL_TYPE_U8);
-	struct rvl_kernel *k;
-	void *scratch;
-	bool ok;
-
-	for (int64_t i = 0; i < rvl_shape_count(&d->in[0].shape); i++)
-		x[i] = rvl_dequantize(first + (int32_t)(i / inner % STEPS), rvl_scale_of(dq), rvl_zero_of(dq));
-	for (uint32_t i = 0; i < d->n_in; i++)
-		in[i] = (struct rvl_value){ .type = d->in[i].type, .shape = d->in[i].shape,
-					    .data = i ? (void *)(uintptr_t)d->in[i].data : x };
-	out[0] = (struct rvl_value){ .type = d->out[0].type, .shape = d->out[0].shape, .data = y };
-	if (rvl_kernel_new(d, true, &k, NULL))
-		return false;
-	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) / 64 + 1) * 64);
-	ok = scratch && !rvl_kernel_run_values(k, in, out, scratch, NULL, NULL);
-	free(scratch);
-	rvl_kernel_free(k);
-	return ok;
-}
-
-/* Of an element-wise function of one value: on which sides it leaves zero by more than @least. */
-static struct sides sides_of_function(const struct rvl_node *n, int32_t axis, float least)
-{
-	const struct rvl_node *dq = n->in[0]->producer;
-	struct sides sides = any_value;
-	struct rvl_kernel_desc d;
-	float *x, *y;
-	int64_t count;
-
-	rvl_node_desc(n, &d);
-	if ((dq->in[0]->type != RVL_TYPE_U8 && dq->in[0]->type != RVL_TYPE_S8) || !rvl_scale_is_constant(dq) ||
-	    !shape_of_steps(&n->in[0]->shape, axis, &d.in[0].shape))
-		return sides;
-	d.out[0].shape = d.in[0].shape;
-	count = rvl_shape_count(&d.in[0].shape);
-	x = calloc((size_t)count, sizeof(*x));
-	y = calloc((size_t)count, sizeof(*y));
-	if (x && y && run_on_steps(&d, dq, axis == 0 ? 1 : count / STEPS, x, y)) {
-		sides = (struct sides){ false, false, INFINITY, -INFINITY };
-		for (int64_t i = 0; i < count; i++) {
-			sides.below |= y[i] < -least;
-			sides.above |= y[i] > least;
-			sides.lo = fminf(sides.lo, y[i]);
-			sides.hi = fmaxf(sides.hi, y[i]);
-		}
+		if (u->in[0] == t && is_wanted(u, &w))
+			continue;
+		if (!passes_on(u, t))
+			return true;
+		for (uint32_t k = 0; k < u->n_out; k++)
+			if (u->out[k] && ((*left)-- <= 0 || has_other_readers(u->out[k], like, left)))
+				return true;
 	}
-	free(x);
-	free(y);
-	return sides;
+	return false;
 }
 
-static struct sides sides_of_general(const struct rvl_node *n, float least)
-{
-	int32_t axis;
-
-	if (rvl_op_blends(n))
-		return sides_of_operand(n->in[0]);
-	return n->def->flags & RVL_OP_ELEMENTWISE && n->in[0]->shape.rank && rvl_op_of_one_value(n, &axis) ?
-		       sides_of_function(n, axis, least) : any_value;
-}
-
-static struct sides clamp(struct sides a, float lo, float hi)
-{
-	struct sides c = { (a.below && !(lo >= 0)) || hi < 0, (a.above && !(hi <= 0)) || lo > 0, a.lo, a.hi };
-
-	if (a.lo <= a.hi) {
-		c.lo = fminf(fmaxf(a.lo, lo), hi);
-		c.hi = fminf(fmaxf(a.hi, lo), hi);
-	}
-	return c;
-}
-
-static struct sides sides_of_clip(const struct rvl_node *n, struct sides a)
-{
-	float lo = n->attr.f_lo, hi = n->attr.f_hi;
-
-	rvl_const_f32(n->n_in > 1 ? n->in[1] : NULL, &lo);
-	rvl_const_f32(n->n_in > 2 ? n->in[2] : NULL, &hi);
-	return clamp(a, lo, hi);
-}
-
-/*
- * Of operators whose result is a mean, a sum or a product of operands, of those that cut one, and of
- * functions.
- */
-static struct sides sides_of_operator(const struct rvl_node *n, float least)
-{
-	struct sides a = sides_of_operand(n->in[0]), b;
-
-	switch (n->op) {
-	case RVL_OP_RELU:
-		return clamp(a, 0, INFINITY);
-	case RVL_OP_CLIP:
-		return sides_of_clip(n, a);
-	case RVL_OP_AVERAGE_POOL:
-	case RVL_OP_GLOBAL_AVERAGE_POOL:
-		return (struct sides){ a.below, a.above, INFINITY, -INFINITY };
-	case RVL_OP_GENERAL:
-		return sides_of_general(n, least);
-	case RVL_OP_ADD:
-		b = sides_of_operand(n->in[1]);
-		return (struct sides){ a.below || b.below, a.above || b.above, INFINITY, -INFINITY };
-	case RVL_OP_MUL:
-		b = sides_of_operand(n->in[1]);
-		return (struct sides){ (a.below && b.above) || (a.above && b.below),
-				       (a.below && b.below) || (a.above && b.above), INFINITY, -INFINITY };
-	default:
-		return any_value;
-	}
-}
-
-/*
- * Whether the steps of @r->q leave out a side of zero on which the result can lie, or a value that it has
- * by more than half a step.
- */
+/* Whether a step on one side of zero is missing on which the clamped product can lie. */
 static bool leaves_out(const struct result *r)
 {
-	const struct rvl_node *n = r->t->producer;
-	float half = rvl_scale_of(r->q) / 2;
-	struct sides q = sides_of_steps(r->q->out[0]->type == RVL_TYPE_U8, rvl_scale_of(r->q),
-					rvl_zero_of(r->q));
-	struct sides y = sides_of_operator(n, half);
+	const struct rvl_attr *a = &r->t->producer->attr;
+	bool u8 = r->q->out[0]->type == RVL_TYPE_U8;
+	int32_t zero = rvl_zero_of(r->q);
 
-	if (n->op != RVL_OP_CLIP) /* its limits may be operands and are those of the sides already */
-		y = clamp(y, n->attr.f_lo, n->attr.f_hi);
-	return (y.below && !q.below) || (y.above && !q.above) ||
-	       (y.lo <= y.hi && (y.lo < q.lo - half || y.hi > q.hi + half));
+	return (!(a->f_lo >= 0) && zero == rvl_qmin(u8)) || (!(a->f_hi <= 0) && zero == rvl_qmax(u8));
 }
 
 /* ---- nodes ---- */
 
-static int add_quantise(struct result *r, struct rvl_tensor *x, struct rvl_tensor *scale,
-			struct rvl_tensor *zp, enum rvl_type type)
+/* The bytes of @x with the parameters of @like. */
+static int add_quantise(struct result *r, struct rvl_tensor *x, const struct rvl_node *like,
+			struct rvl_tensor **bytes)
 {
-	struct rvl_tensor *bytes;
-	int rc = rvl_tensor_like(r->g, r->t, &bytes, r->err);
+	int rc = rvl_tensor_like(r->g, x, bytes, r->err);
 
 	if (rc)
 		return rc;
-	bytes->type = type;
-	rc = rvl_quantise(r->g, x, scale, zp, bytes, r->err);
-	r->q = bytes->producer;
-	return rc;
+	(*bytes)->type = like->out[0]->type;
+	return rvl_quantise(r->g, x, like->in[1], like->n_in > 2 ? like->in[2] : NULL, *bytes, r->err);
 }
 
 /* The operator makes a new tensor, and @r->t comes from the bytes of @r->q. */
@@ -399,7 +283,7 @@ static int copy_operator(struct result *r, const struct rvl_node *n, struct rvl_
 	return rc ? rc : rvl_node_set_in(r->g, y->producer, 0, x, r->err);
 }
 
-/* The QuantizeLinear @q gets the operator a second time. */
+/* The QuantizeLinear @q, which reads the result itself, gets the operator a second time. */
 static int part(struct result *r, struct rvl_node *q)
 {
 	struct rvl_tensor *y;
@@ -430,46 +314,153 @@ static int part_others(struct result *r)
 	return rc;
 }
 
-/* ---- the three forms ---- */
+/* ---- operators that move or join ---- */
 
-/* Whether the CPU computes the operator again with little work beside that of a DequantizeLinear. */
-static bool is_function(const struct rvl_node *n)
+/* All operands of @u that are @from become @to. */
+static int redirect(struct result *r, struct rvl_node *u, const struct rvl_tensor *from,
+		    struct rvl_tensor *to)
 {
-	int32_t axis;
+	int rc = 0;
 
-	return n->op == RVL_OP_RELU || n->op == RVL_OP_CLIP ||
-	       (n->op == RVL_OP_GENERAL && n->def->flags & RVL_OP_ELEMENTWISE && rvl_op_of_one_value(n, &axis));
+	for (uint32_t i = 0; i < u->n_in && !rc; i++)
+		if (u->in[i] == from)
+			rc = rvl_node_set_in(r->g, u, i, to, r->err);
+	return rc;
 }
 
-/* @r->q reads the result itself. */
-static int beside_quantise(struct result *r)
+/* A node that computes as @u, on @to where @u reads @from, with results of its own. */
+static int copy_mover(struct result *r, const struct rvl_node *u, const struct rvl_tensor *from,
+		      struct rvl_tensor *to, struct rvl_node **copy)
 {
-	struct rvl_tensor *raw;
-	int rc = merge_equal(r);
+	int rc = rvl_node_like(r->g, u, NULL, copy, r->err);
+
+	for (uint32_t i = 0; i < u->n_in && !rc; i++)
+		if (u->in[i])
+			rc = rvl_node_set_in(r->g, *copy, i, u->in[i] == from ? to : u->in[i], r->err);
+	for (uint32_t k = 0; k < u->n_out && !rc; k++) {
+		struct rvl_tensor *y;
+
+		if (!u->out[k])
+			continue;
+		rc = rvl_tensor_like(r->g, u->out[k], &y, r->err);
+		if (!rc)
+			rvl_node_set_out(*copy, k, y);
+	}
+	return rc;
+}
+
+/* Whether a QuantizeLinear with the parameters of @like reads what @u passes on. */
+static bool leads_to(const struct rvl_node *u, const struct rvl_node *like)
+{
+	for (uint32_t k = 0; k < u->n_out; k++)
+		if (u->out[k] && first_quantise(u->out[k], like, true))
+			return true;
+	return false;
+}
+
+static bool leads_elsewhere(const struct rvl_node *u, const struct rvl_node *like)
+{
+	int left = MAX_LOOKED_AT;
+
+	for (uint32_t k = 0; k < u->n_out; k++)
+		if (u->out[k] && has_other_readers(u->out[k], like, &left))
+			return true;
+	return false;
+}
+
+/*
+ * QuantizeLinear nodes with the parameters of @like that read @from, or what is passed on of it, read
+ * @to in its place. An operator between that has other readers, too, is copied for them.
+ */
+static int redirect_readers(struct result *r, struct rvl_tensor *from, struct rvl_tensor *to,
+			    const struct rvl_node *like)
+{
+	const struct wanted w = { like, true };
+	int rc = 0;
+
+	for (uint32_t i = 0; i < from->n_users && !rc;) {
+		struct rvl_node *u = from->users[i], *copy;
+		bool passes = passes_on(u, from) && leads_to(u, like);
+
+		if (!passes && (u->in[0] != from || !is_wanted(u, &w))) {
+			i++;
+			continue;
+		}
+		if (!passes || !leads_elsewhere(u, like)) {
+			rc = redirect(r, u, from, to);
+			continue;
+		}
+		rc = copy_mover(r, u, from, to, &copy);
+		for (uint32_t k = 0; k < u->n_out && !rc; k++)
+			if (u->out[k])
+				rc = redirect_readers(r, u->out[k], copy->out[k], like);
+		i++;
+	}
+	return rc;
+}
+
+/* QuantizeLinear nodes like @like of what is passed on from @r->t get the operator a second time. */
+static int part_moved(struct result *r, struct rvl_node *like)
+{
+	struct rvl_tensor *y, *bytes, *t;
+	int rc = rvl_tensor_like(r->g, r->t, &y, r->err);
 
 	if (!rc)
-		rc = part_others(r);
-	if (rc || rvl_only_user(r->t) == r->q)
-		return rc;
-	if (is_function(r->t->producer))
-		return part(r, r->q);
+		rc = copy_operator(r, r->t->producer, y);
+	if (!rc)
+		rc = add_quantise(r, y, like, &bytes);
+	if (!rc)
+		rc = rvl_tensor_like(r->g, r->t, &t, r->err);
+	if (!rc)
+		rc = rvl_dequantise_as(r->g, bytes->producer, bytes, 0, t, r->err);
+	return rc ? rc : redirect_readers(r, r->t, t, like);
+}
+
+/* The same for all others than @r->q; 1 if too many remain. */
+static int part_others_moved(struct result *r)
+{
+	struct rvl_node *q;
+	int rc = 0;
+
+	for (int i = 0; i < MAX_LOOKED_AT && !rc; i++) {
+		q = first_quantise(r->t, r->q, false);
+		if (!q)
+			return 0;
+		rc = part_moved(r, q);
+	}
+	return rc ? rc : 1;
+}
+
+/* ---- the forms ---- */
+
+/* The operator computes bytes alone, which float consumers read, too. */
+static int round_result(struct result *r)
+{
+	struct rvl_tensor *raw, *bytes;
+	int rc;
+
+	if (rvl_only_user(r->t) == r->q || quantised_alone(r->t))
+		return 0;
 	rc = split(r, &raw);
-	if (!rc)
+	if (rc)
+		return rc;
+	if (r->q->in[0] == r->t)
 		rc = rvl_node_set_in(r->g, r->q, 0, raw, r->err);
-	return rc ? rc : rvl_dequantise_as(r->g, r->q, r->q->out[0], r->q->attr.axis, r->t, r->err);
+	else
+		rc = add_quantise(r, raw, r->q, &bytes);
+	if (rc)
+		return rc;
+	bytes = r->q->in[0] == raw ? r->q->out[0] : bytes;
+	return rvl_dequantise_as(r->g, bytes->producer, bytes, 0, r->t, r->err);
 }
 
-/* @r->q reads what is moved from the result. */
-static int before_moves(struct result *r)
+/* The operator computes bytes for @r->q and those like it, and floats for the others. */
+static int part_all(struct result *r)
 {
-	const struct rvl_node *like = r->q;
-	struct rvl_tensor *raw;
-	int rc = split(r, &raw);
+	struct rvl_node *like = r->q;
+	int rc = like->in[0] == r->t ? part(r, like) : 0;
 
-	if (!rc)
-		rc = add_quantise(r, raw, like->in[1], like->n_in > 2 ? like->in[2] : NULL,
-				  like->out[0]->type);
-	return rc ? rc : rvl_dequantise_as(r->g, r->q, r->q->out[0], 0, r->t, r->err);
+	return rc || !first_quantise(r->t, like, true) ? rc : part_moved(r, like);
 }
 
 /* The range of a product with two bounds, 0 included. */
@@ -477,7 +468,7 @@ static bool bounded(const struct rvl_node *n, float *lo, float *hi)
 {
 	*lo = fminf(n->attr.f_lo, 0);
 	*hi = fmaxf(n->attr.f_hi, 0);
-	return (is_product(n) || n->op == RVL_OP_BATCH_NORM) && rvl_bounds_below(n->attr.f_lo) &&
+	return computes_products(n) && rvl_bounds_below(n->attr.f_lo) &&
 	       rvl_bounds_above(n->attr.f_hi) && *hi - *lo >= 0x1p-100f && isfinite(*hi - *lo);
 }
 
@@ -486,7 +477,7 @@ static int within_bounds(struct result *r)
 {
 	static const struct rvl_shape scalar;
 	const struct rvl_node *n = r->t->producer;
-	struct rvl_tensor *raw, *scale, *zp;
+	struct rvl_tensor *raw, *scale, *zp, *bytes;
 	enum rvl_type type;
 	float lo, hi, step;
 	uint8_t zero;
@@ -505,37 +496,49 @@ static int within_bounds(struct result *r)
 	if (!rc)
 		rc = split(r, &raw);
 	if (!rc)
-		rc = add_quantise(r, raw, scale, zp, type);
-	return rc ? rc : rvl_dequantise_as(r->g, r->q, r->q->out[0], 0, r->t, r->err);
+		rc = rvl_tensor_like(r->g, r->t, &bytes, r->err);
+	if (rc)
+		return rc;
+	bytes->type = type;
+	rc = rvl_quantise(r->g, raw, scale, zp, bytes, r->err);
+	return rc ? rc : rvl_dequantise_as(r->g, bytes->producer, bytes, 0, r->t, r->err);
 }
 
 bool rvl_op_lacks_scale(const struct rvl_node *n)
 {
 	const struct rvl_tensor *t = n->n_out == 1 ? n->out[0] : NULL;
 	const struct rvl_node *next = t ? rvl_only_user(t) : NULL;
-	int left = MAX_LOOKED_AT;
 
-	if (!t || t->type != RVL_TYPE_F32 || (!is_product(n) && n->op != RVL_OP_BATCH_NORM) ||
+	if (!t || t->type != RVL_TYPE_F32 || !computes_products(n) ||
 	    (next && next->op == RVL_OP_BATCH_NORM))
 		return false;
-	return computes_on_bytes(n) && !quantised_alone(t) && !quantise_of(t, &left);
+	return computes_on_bytes(n) && !quantised_alone(t) && !first_quantise(t, NULL, false);
 }
 
 static int reconstruct(struct result *r)
 {
-	int left = MAX_LOOKED_AT;
-	bool beside;
+	const struct rvl_node *n = r->t->producer;
+	int left = MAX_LOOKED_AT, rc;
+	bool rounds;
 
 	if (r->t->type != RVL_TYPE_F32 || r->t->bounded || (!r->t->n_users && !r->t->is_output) ||
-	    !computes_on_bytes(r->t->producer) || quantised_alone(r->t))
+	    !computes_on_bytes(n) || quantised_alone(r->t))
 		return 0;
-	r->q = quantise_of(r->t, &left);
+	r->q = first_quantise(r->t, NULL, false);
 	if (!r->q)
 		return within_bounds(r);
-	beside = r->q->in[0] == r->t;
-	if (!(beside && is_function(r->t->producer)) && leaves_out(r))
+	rounds = computes_products(n) || !has_other_readers(r->t, NULL, &left);
+	left = MAX_LOOKED_AT;
+	if (computes_products(n) && leaves_out(r) && has_other_readers(r->t, NULL, &left))
 		return 0;
-	return beside ? beside_quantise(r) : before_moves(r);
+	rc = merge_equal(r);
+	if (!rc)
+		rc = part_others(r);
+	if (!rc)
+		rc = part_others_moved(r);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	return rounds ? round_result(r) : part_all(r);
 }
 
 int rvl_pass_reconstruct(struct rvl_graph *g, struct rvl_err *err)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Float operators that read the results of quantised ones. With and without reconstruction, a model
- * has the same bytes behind every QuantizeLinear. What a float operator reads is rounded to steps that
- * the model names, or that the clamp in front of it implies. The NPU gets every convolution whose
- * result has such steps.
+ * has the same bytes behind every QuantizeLinear. What a float operator reads of a product is rounded to
+ * steps that the model names, or that the clamp in front of it implies; of other operators it is exact. The
+ * NPU gets every convolution whose result has such steps.
  */
 #include <check.h>
 #include <math.h>
@@ -185,15 +185,17 @@ static void add_operator(struct model *m)
 	float step = 0.01f + 1e-8f * (float)within(m, 0, 11000000);
 	int zp = within(m, 1, 254), how = within(m, 0, 5);
 	struct value t, moved;
+	bool product;
 
 	if (how == 5) {
 		float_only(m, conv(m));
 		return;
 	}
-	t = within(m, 0, 3) ? conv(m) : sum(m);
+	product = within(m, 0, 3);
+	t = product ? conv(m) : sum(m);
 	moved = how == 3 ? transposed(m, &t) : t;
 	if (how >= 1) /* single path if 0, multi path if not */
-		negate(m, how == 4 ? &t : &moved, step, zp);
+		negate(m, how == 4 ? &t : &moved, product ? step : 0, zp);
 	quantise(m, &moved, step, zp);
 	if (how == 1)
 		quantise(m, &t, step, zp);
@@ -227,6 +229,7 @@ static void random_model(struct model *m, uint64_t seed)
 
 struct outcome {
 	int npu, cpu; /* convolutions */
+	int bytes;    /* operators between bytes */
 	uint32_t segments;
 	void *out[MAX_OUT];
 	size_t size[MAX_OUT];
@@ -247,6 +250,7 @@ static void count(const struct rivulet_explain *e, struct outcome *o)
 	for (uint32_t i = 0; i < e->n_rows; i++) {
 		const struct rivulet_explain_row *r = &e->rows[i];
 
+o->bytes += r->op[0] == 'Q' && strcmp(r->op, "QuantizeLinear") != 0;
 		if (!strcmp(r->op, "QConv") || !strcmp(r->op, "Conv"))
 			++*(strcmp(r->where, "npu") ? &o->cpu : &o->npu);
 	}
@@ -359,13 +363,13 @@ END_TEST
 /*
  * @op makes @result of the signed x; a QuantizeLinear with steps of 0.05 from @zero on and a float
  * consumer read it. The bytes are the same with and without reconstruction. Returns by how much the
- * consumer's values change at most, and in *on_npu the steps of the NPU.
+ * consumer's values change at most, and in *after what the model becomes; its results are gone.
  */
-static float float_change(const char *op, const char *result, int zero, uint32_t *on_npu)
+static float float_change(const char *op, const char *result, int zero, struct outcome *after)
 {
 	const struct rivulet_compile_options off = { .no_reconstruct = true }, on = { 0 };
 	struct model *m = calloc(1, sizeof(*m));
-	struct outcome before, after;
+	struct outcome before;
 	uint8_t x[4 * 6 * 5];
 	float worst = 0;
 
@@ -375,13 +379,12 @@ static float float_change(const char *op, const char *result, int zero, uint32_t
 	for (size_t i = 0; i < sizeof(x); i++)
 		x[i] = (uint8_t)splitmix(&m->seed);
 	compile_and_run(m, &off, x, &before);
-	compile_and_run(m, &on, x, &after);
+	compile_and_run(m, &on, x, after);
 	for (size_t i = 0; i < before.size[1] / sizeof(float); i++)
-		worst = fmaxf(worst, fabsf(((float *)before.out[1])[i] - ((float *)after.out[1])[i]));
-	ck_assert_mem_eq(before.out[0], after.out[0], before.size[0]);
-	*on_npu = after.npu;
+		worst = fmaxf(worst, fabsf(((float *)before.out[1])[i] - ((float *)after->out[1])[i]));
+	ck_assert_mem_eq(before.out[0], after->out[0], before.size[0]);
 	release(&before);
-	release(&after);
+	release(after);
 	free(m);
 	return worst;
 }
@@ -392,16 +395,16 @@ static float float_change(const char *op, const char *result, int zero, uint32_t
  */
 static void compare_one_sided(const char *clamp, const char *result, bool on_npu)
 {
+	struct outcome after;
 	char text[512];
-	uint32_t npu;
 	float worst;
 
 	snprintf(text, sizeof(text),
 		 "const w s8 2,4,1,1 90 -80 70 60 -50 40 30 -20; const ws f32 - 0.01; const wz s8 - 0;"
 		 "DequantizeLinear w ws wz -> wf; Conv x wf -> c; %s", clamp);
-	worst = float_change(text, result, 0, &npu);
+	worst = float_change(text, result, 0, &after);
 	ck_assert_msg(worst <= 0.0251f, "the float consumer's value changes by %g", (double)worst);
-	ck_assert_int_eq(npu, on_npu);
+	ck_assert_int_eq(after.npu, on_npu);
 }
 
 START_TEST(one_sided_steps_are_no_range_of_a_signed_value)
@@ -412,57 +415,86 @@ START_TEST(one_sided_steps_are_no_range_of_a_signed_value)
 }
 END_TEST
 
-/* The same of a function: @op makes r of the signed x. */
-static void compare_function(const char *op, int zero, float worst_allowed)
+/* @op makes r of the signed x, exactly for the float consumer; whether it makes bytes of bytes, too. */
+static void compare_exact(const char *op, int zero, bool bytes)
 {
-	uint32_t npu;
-	float worst = float_change(op, "r", zero, &npu);
+	struct outcome after;
+	float worst = float_change(op, "r", zero, &after);
 
-	ck_assert_msg(worst <= worst_allowed, "%s: the float consumer's value changes by %g", op, (double)worst);
-	ck_assert_msg(worst_allowed == 0 || worst > 0, "%s: it is not between bytes", op);
+	ck_assert_msg(worst == 0, "%s: the float consumer's value changes by %g", op, (double)worst);
+	ck_assert_msg((after.bytes > 0) == bytes, "%s: %d operators between bytes", op, after.bytes);
 }
 
-/* Functions of x, up to their result, and whether the steps from @zero on cover what they make. */
+/* Functions of x, up to their result, and where steps begin that cover what they make, or do not. */
 static const struct {
 	const char *op;
 	int zero;
-	bool covered;
 } functions[] = {
-	{ "const k f32 4,1,1 0.5 0.25 0 0.1; PRelu x k ->", 0, false },
-	{ "const k f32 4,1,1 -0.5 -0.25 0 -0.1; PRelu x k ->", 0, true },
-	{ "Elu x ->", 0, false },
-	{ "Tanh x ->", 0, false },
-	{ "Sigmoid x ->", 0, true },
-	{ "Tanh x ->", 128, true },
-	{ "Neg x ->", 255, false },
-	{ "const lo f32 - -1; const hi f32 - 1; Clip x lo hi ->", 0, false },
-	{ "const lo f32 - 0; const hi f32 - 1; Clip x lo hi ->", 0, true },
-	{ "const lo f32 - 0; const hi f32 - 2; Clip x lo hi ->", 230, false }, /* steps up to 1.25 */
-	{ "const lo f32 - 0; const hi f32 - 1.26; Clip x lo hi ->", 230, true },
-	{ "Exp x ->", 230, false },
+	{ "const k f32 4,1,1 -0.5 -0.25 0 -0.1; PRelu x k ->", 0 },
+	{ "Elu x ->", 0 },
+	{ "Tanh x ->", 128 },
+	{ "Neg x ->", 255 },
+	{ "const lo f32 - 0; const hi f32 - 1; Clip x lo hi ->", 0 },
+	{ "const lo f32 - 0; const hi f32 - 2; Clip x lo hi ->", 230 }, /* steps up to 1.25 */
+	{ "const h f32 - 0.3; Mul x h ->", 200 },
 };
 
 #define FUNCTIONS ((int)(sizeof(functions) / sizeof(functions[0])))
 
-/* A float consumer has the values of a copy of the function. */
+/* A float consumer has the values of a copy of the function, also behind moving operators. */
 START_TEST(functions_are_exact_for_float_consumers)
 {
+	static const char *const moves[] = {
+		"%s r;",
+		"%s p; Transpose p -> r perm=[0,1,3,2];",
+		"%s p; Transpose p -> t perm=[0,1,3,2]; Concat t t -> r axis=1;",
+	};
 	char text[256];
 
 	load_board();
-	snprintf(text, sizeof(text), "%s r;", functions[_i].op);
-	compare_function(text, functions[_i].zero, 0);
+	for (int i = 0; i < 3; i++) {
+		snprintf(text, sizeof(text), moves[i], functions[_i].op);
+		compare_exact(text, functions[_i].zero, true);
+	}
 }
 END_TEST
 
-/* Behind a moving operator it has rounded values, if the steps cover them. */
-START_TEST(steps_that_leave_out_values_are_not_the_range_of_a_function)
+/*
+ * Each QuantizeLinear has the bytes of the exact value, and so have the floats: @op makes p, which is
+ * split, joined and read by QuantizeLinear nodes with two pairs of parameters at all these places.
+ */
+static void compare_many_readers(const char *op, bool exact)
 {
-	char text[256];
+	const struct rivulet_compile_options off = { .no_reconstruct = true }, on = { 0 };
+	struct model *m = calloc(1, sizeof(*m));
+	struct outcome before, after;
+	uint8_t x[4 * 6 * 5];
 
+	open_model(m, 1);
+	say(m, "const s f32 - 0.05; const z u8 - 128; const s2 f32 - 0.037; const z2 u8 - 120; %s "
+	       "Transpose p -> t perm=[0,2,3,1]; Concat t t -> j axis=3; const n s64 2 2 4; Split t n -> a b axis=1;"
+	       "QuantizeLinear p s2 z2 -> q0; QuantizeLinear t s z -> q1; QuantizeLinear j s2 z2 -> q2;"
+	       "QuantizeLinear a s z -> q3; QuantizeLinear b s2 z2 -> q4; QuantizeLinear j s z -> q5;"
+	       "out q0; out q1; out q2; out q3; out q4; out q5; out a; out j;", op);
+	for (size_t i = 0; i < sizeof(x); i++)
+		x[i] = (uint8_t)splitmix(&m->seed);
+	compile_and_run(m, &off, x, &before);
+	compile_and_run(m, &on, x, &after);
+	for (int i = 0; i < (exact ? 8 : 6); i++)
+		ck_assert_msg(!memcmp(before.out[i], after.out[i], before.size[i]), "output %d differs: %s", i, op);
+	ck_assert_int_gt(after.bytes, before.bytes);
+	release(&before);
+	release(&after);
+	free(m);
+}
+
+START_TEST(all_quantised_readers_have_the_bytes_of_the_exact_value)
+{
 	load_board();
-	snprintf(text, sizeof(text), "%s p; Transpose p -> r perm=[0,1,3,2];", functions[_i].op);
-	compare_function(text, functions[_i].zero, functions[_i].covered ? 0.0251f : 0);
+	compare_many_readers("Tanh x -> p;", true);
+	compare_many_readers("Add x x -> p;", true);
+	compare_many_readers("const w s8 4,4,1,1 90 -80 70 60 -50 40 30 -20; const ws f32 - 0.01; const wz s8 - 0;"
+			     "DequantizeLinear w ws wz -> wf; Conv x wf -> p;", false);
 }
 END_TEST
 
@@ -480,18 +512,20 @@ START_TEST(operands_that_the_npu_does_not_combine_stay_float)
 
 	load_board();
 	snprintf(text, sizeof(text),
-		 "const t f32 - 0.05; const o u8 - 128; MaxPool x -> p kernel_shape=[%s]; QuantizeLinear p t o -> b; "
-		 "DequantizeLinear b t o -> v; %s x v -> r;", pairs[_i].window, pairs[_i].op);
-	compare_function(text, 128, pairs[_i].on_npu ? INFINITY : 0);
+		 "MaxPool x -> p kernel_shape=[%s]; QuantizeLinear p xs xz -> b; "
+		 "DequantizeLinear b xs xz -> v; %s x v -> r;", pairs[_i].window, pairs[_i].op);
+	compare_exact(text, 128, pairs[_i].on_npu);
 }
 END_TEST
 
-START_TEST(one_sided_steps_are_no_range_of_a_signed_mean)
+START_TEST(operators_of_several_values_are_exact_for_float_consumers)
 {
+	struct outcome after;
+
 	load_board();
-	compare_function("const f f32 4 1 1 2 2; Resize x _ f -> r mode='linear';", 0, 0);
-	compare_function("Relu x -> p; QuantizeLinear p xs xz -> pq; DequantizeLinear pq xs xz -> pf;"
-			 "Sub x pf -> r;", 0, 0);
+	ck_assert(float_change("const f f32 4 1 1 2 2; Resize x _ f -> r mode='linear';", "r", 0, &after) == 0);
+	compare_exact("Relu x -> p; QuantizeLinear p xs xz -> pq; DequantizeLinear pq xs xz -> pf;"
+		      "Sub x pf -> r;", 0, true);
 }
 END_TEST
 
@@ -636,8 +670,8 @@ int main(void)
 	tcase_add_loop_test(t, operands_that_the_npu_does_not_combine_stay_float, 0,
 			     sizeof(pairs) / sizeof(pairs[0]));
 	tcase_add_loop_test(t, functions_are_exact_for_float_consumers, 0, FUNCTIONS);
-	tcase_add_loop_test(t, steps_that_leave_out_values_are_not_the_range_of_a_function, 0, FUNCTIONS);
-	tcase_add_test(t, one_sided_steps_are_no_range_of_a_signed_mean);
+	tcase_add_test(t, all_quantised_readers_have_the_bytes_of_the_exact_value);
+	tcase_add_test(t, operators_of_several_values_are_exact_for_float_consumers);
 	tcase_add_test(t, ssd_becomes_one_segment);
 	tcase_add_test(t, unsupported_operator_in_the_middle_is_named);
 	return run_suite(s);
