@@ -16,13 +16,26 @@
 #define V_FMA _mm256_fmadd_ps
 #define V_CLAMP(v, lo, hi) _mm256_min_ps(hi, _mm256_max_ps(lo, v))
 
-#include "float/tile.h"
+#define ivec __m256i
+#define P_ZERO _mm256_setzero_si256()
+#define P_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
+#define P_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
+#define P_SET1(p) _mm256_castps_si256(_mm256_broadcast_ss(p))
+#define P_ADD _mm256_add_epi32
+#define P_MADD _mm256_madd_epi16
+#define P_KEEP(v) __asm__("" : "+x"(v))
+
+#include "float/pairs.h"
 #include "float/transform.h"
 
 TILES(1)
 TILES(2)
 TILES(4)
 TILES(6)
+PAIR_TILES(1)
+PAIR_TILES(2)
+PAIR_TILES(4)
+PAIR_TILES(6)
 
 static void gemm(const struct rvl_f32_gemm_call *c)
 {
@@ -33,8 +46,17 @@ static void gemm(const struct rvl_f32_gemm_call *c)
 	tiles[c->rows - 1](c);
 }
 
+static void pairs(const struct rvl_f32_pairs_call *c)
+{
+	static void (*const tiles[MR])(const struct rvl_f32_pairs_call *c) = {
+		pairs_1, pairs_2, pairs_4, pairs_4, pairs_6, pairs_6,
+	};
+
+	tiles[c->rows - 1](c);
+}
+
 const struct rvl_f32_kernels rvl_f32_avx2 = {
-	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .taps = taps,
+	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .pairs = pairs, .taps = taps,
 	.winograd_in = winograd_in, .winograd_out = winograd_out,
 	.gemv = gemv, .put = put, .math = &rvl_f32_math_avx2, .bytes = &rvl_f32_bytes_avx2,
 };

@@ -5,20 +5,32 @@
 #endif
 #include <string.h>
 
-#include "float/float.h"
+#include "float/product.h"
 #include "sizes.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
 #define LOOPS(name, type)                                                                          \
-	INLINE void convert_##name(const struct rvl_f32_bytes_call *c, const type *x, int64_t n)   \
+	INLINE void widen_##name(const struct rvl_f32_bytes_call *c, int64_t n)                    \
 	{                                                                                          \
+		int16_t zero = (int16_t)c->zero;                                                   \
 		for (int64_t r = 0; r < c->rows; r++) {                                            \
-			const type *from = x + r * c->x_row;                                       \
-			float *y = c->y + r * c->y_row;                                            \
+			const type *x = (const type *)c->x + r * c->x_row;                         \
+			int16_t *restrict y = (int16_t *)c->y + r * c->y_row;                      \
 			for (int64_t i = 0; i < n; i++)                                            \
-				y[i] = (float)(from[i] - c->zero);                                 \
+				y[i] = (int16_t)(x[i] - zero);                                     \
 		}                                                                                  \
+	}                                                                                          \
+	INLINE void pair_##name(const struct rvl_f32_bytes_call *c, int64_t n)                     \
+	{                                                                                          \
+		int32_t zero = c->zero;                                                            \
+		float *y = c->y;                                                                   \
+		const type *x = c->x;                                                              \
+		for (int64_t r = 0; r + 2 <= c->rows; r += 2, x += 2 * c->x_row, y += c->y_row)    \
+			for (int64_t i = 0; i < n; i++)                                            \
+				y[i] = rvl_f32_pair(x[i] - zero, x[c->x_row + i] - zero);          \
+		for (int64_t i = 0; i < n && c->rows % 2; i++)                                     \
+			y[i] = rvl_f32_pair(x[i] - zero, 0);                                       \
 	}
 
 LOOPS(u8, uint8_t)
@@ -39,8 +51,37 @@ LOOPS(s8, int8_t)
 SUMS(u8, uint8_t)
 SUMS(s8, int8_t)
 
+/* Columns [i, n) of row @r, in panels of pairs. */
+#define PAIRED_SUMS(name, type)                                                                    \
+	INLINE void sum_paired_##name(const struct rvl_f32_sum_call *c, int64_t r, int64_t i)      \
+	{                                                                                          \
+		const int16_t *v = c->v + r * c->v_row;                                            \
+		for (; i < c->n; i += RVL_F32_PAIR_COLS) {                                         \
+			const type *w = (const type *)c->w + i / RVL_F32_PAIR_COLS * c->panel;     \
+			uint32_t *restrict y = c->y + r * c->y_row + i;                            \
+			int64_t cols = rvl_least(c->n - i, RVL_F32_PAIR_COLS);                     \
+			for (int64_t j = 0; j < c->k; j += 2, w += 2 * RVL_F32_PAIR_COLS) {        \
+				int32_t v0 = v[j], v1 = j + 1 < c->k ? v[j + 1] : 0;               \
+				for (int64_t l = 0; l < cols; l++)                                 \
+					y[l] += (uint32_t)(v0 * w[2 * l] + v1 * w[2 * l + 1]);     \
+			}                                                                          \
+		}                                                                                  \
+	}
+
+PAIRED_SUMS(u8, uint8_t)
+PAIRED_SUMS(s8, int8_t)
+
+/* Columns from @i on; in panels of pairs, @i is the first one of a panel. */
 static void sum_rest(const struct rvl_f32_sum_call *c, int64_t i)
 {
+	for (int64_t r = 0; c->panel && i < c->n && r < c->rows; r++) {
+		if (c->u8)
+			sum_paired_u8(c, r, i);
+		else
+			sum_paired_s8(c, r, i);
+	}
+	if (c->panel)
+		return;
 	for (int64_t r = 0; i < c->n && r < c->rows; r++) {
 		if (c->u8)
 			sum_u8(c, r, i);
@@ -62,6 +103,8 @@ static void sum_base(const struct rvl_f32_sum_call *c)
 #define LINE 64		/* columns of one row that are summed side by side */
 #define LINE_BLOCK 16	/* rows of weights under it that are summed together */
 #define AHEAD 256	/* bytes */
+#define PAIRED_ROWS 6	/* in panels of pairs, */
+#define PAIRED_PANELS 4	/* and panels of one row */
 #define BLOCK 8		/* rows of weights, which lie apart, that stay in the first-level cache */
 
 /*
@@ -175,29 +218,151 @@ INLINE AVX2 void sum_all(const struct rvl_f32_sum_call *c, bool u8)
 	sum_rest(c, whole);
 }
 
+/* Products of a pair of bytes in each of 16 columns, and of as many rows of @v, are added. */
+INLINE AVX2 void add_paired(const uint8_t *w, const int16_t *v, int64_t v_row, int rows, bool u8,
+			    __m256i (*sum)[2])
+{
+	__m128i low = _mm_loadu_si128((const __m128i *)w), high = _mm_loadu_si128((const __m128i *)w + 1);
+	__m256i w0 = u8 ? _mm256_cvtepu8_epi16(low) : _mm256_cvtepi8_epi16(low);
+	__m256i w1 = u8 ? _mm256_cvtepu8_epi16(high) : _mm256_cvtepi8_epi16(high);
+
+#pragma GCC unroll 8
+	for (int r = 0; r < rows; r++) {
+		__m256i pair = _mm256_castps_si256(
+			_mm256_broadcast_ss((const float *)(const void *)(v + r * v_row)));
+
+		sum[r][0] = _mm256_add_epi32(sum[r][0], _mm256_madd_epi16(pair, w0));
+		sum[r][1] = _mm256_add_epi32(sum[r][1], _mm256_madd_epi16(pair, w1));
+		/* One row after the other, as in add_pair(). */
+		__asm__("" : "+x"(sum[r][0]), "+x"(sum[r][1]));
+	}
+}
+
+/* Adds sums to the first @n of 16 columns. */
+INLINE AVX2 void add_part(uint32_t *y, int64_t n, const __m256i sum[2])
+{
+	uint32_t part[COLS];
+
+	if (n >= COLS) {
+		add_to(y, sum);
+		return;
+	}
+	_mm256_storeu_si256((__m256i *)part, sum[0]);
+	_mm256_storeu_si256((__m256i *)part + 1, sum[1]);
+	for (int64_t i = 0; i < n; i++)
+		y[i] += part[i];
+}
+
+/* Rows [row, row + rows) of a panel. @rows and @u8 are constant. */
+INLINE AVX2 void sum_panel(const struct rvl_f32_sum_call *c, int64_t row, int rows, int64_t i, bool u8)
+{
+	const uint8_t *w = (const uint8_t *)c->w + i / COLS * c->panel;
+	const int16_t *v = c->v + row * c->v_row;
+	int16_t last[2 * PAIRED_ROWS] = { 0 };
+	__m256i sum[PAIRED_ROWS][2];
+	int64_t j = 0;
+
+#pragma GCC unroll 8
+	for (int r = 0; r < rows; r++)
+		sum[r][0] = sum[r][1] = _mm256_setzero_si256();
+	for (; j + 2 <= c->k; j += 2, w += 2 * COLS)
+		add_paired(w, v + j, c->v_row, rows, u8, sum);
+	if (j < c->k) {
+		for (int r = 0; r < rows; r++)
+			last[2 * r] = v[r * c->v_row + j];
+		add_paired(w, last, 2, rows, u8, sum);
+	}
+#pragma GCC unroll 8
+	for (int r = 0; r < rows; r++)
+		add_part(c->y + (row + r) * c->y_row + i, c->n - i, sum[r]);
+}
+
+INLINE AVX2 void sum_some(const struct rvl_f32_sum_call *c, int64_t row, int64_t rows, int64_t i, bool u8)
+{
+	if (rows == 6)
+		sum_panel(c, row, 6, i, u8);
+	else if (rows == 5)
+		sum_panel(c, row, 5, i, u8);
+	else if (rows == 4)
+		sum_panel(c, row, 4, i, u8);
+	else if (rows == 3)
+		sum_panel(c, row, 3, i, u8);
+	else if (rows == 2)
+		sum_panel(c, row, 2, i, u8);
+	else
+		sum_panel(c, row, 1, i, u8);
+}
+
+/* One row of PAIRED_PANELS panels, whose sums do not wait for one another. */
+INLINE AVX2 void sum_panels(const struct rvl_f32_sum_call *c, int64_t row, int64_t i, bool u8)
+{
+	const uint8_t *w = (const uint8_t *)c->w + i / COLS * c->panel;
+	const int16_t *v = c->v + row * c->v_row;
+	__m256i sum[PAIRED_PANELS][1][2];
+	int16_t last[2] = { 0 };
+	int64_t j = 0;
+
+#pragma GCC unroll 4
+	for (int p = 0; p < PAIRED_PANELS; p++)
+		sum[p][0][0] = sum[p][0][1] = _mm256_setzero_si256();
+	for (; j + 2 <= c->k; j += 2, w += 2 * COLS)
+#pragma GCC unroll 4
+		for (int p = 0; p < PAIRED_PANELS; p++)
+			add_paired(w + p * c->panel, v + j, 0, 1, u8, sum[p]);
+	if (j < c->k) {
+		last[0] = v[j];
+#pragma GCC unroll 4
+		for (int p = 0; p < PAIRED_PANELS; p++)
+			add_paired(w + p * c->panel, last, 0, 1, u8, sum[p]);
+	}
+#pragma GCC unroll 4
+	for (int p = 0; p < PAIRED_PANELS; p++)
+		add_part(c->y + row * c->y_row + i + p * COLS, c->n - i - p * COLS, sum[p][0]);
+}
+
+/* Rows are spread evenly. */
+INLINE AVX2 void sum_paired(const struct rvl_f32_sum_call *c, bool u8)
+{
+	int64_t i = 0, r, step = rvl_ceil_div(c->rows, rvl_ceil_div(c->rows, PAIRED_ROWS));
+
+	for (; c->rows == 1 && i + (PAIRED_PANELS - 1) * COLS < c->n; i += PAIRED_PANELS * COLS)
+		sum_panels(c, 0, i, u8);
+	for (; i < c->n; i += COLS)
+		for (r = 0; r < c->rows; r += step)
+			sum_some(c, r, rvl_least(step, c->rows - r), i, u8);
+}
+
 static AVX2 void sum_avx2(const struct rvl_f32_sum_call *c)
 {
-	if (c->u8)
+	if (c->panel && c->u8)
+		sum_paired(c, true);
+	else if (c->panel)
+		sum_paired(c, false);
+	else if (c->u8)
 		sum_all(c, true);
 	else
 		sum_all(c, false);
 }
 #endif
 
-#define SET(set, sums, target)                                                                          \
-	static target void convert_##set(const struct rvl_f32_bytes_call *c)                       \
+#define CALL(name, set, target)                                                                    \
+	static target void name##_##set(const struct rvl_f32_bytes_call *c)                        \
 	{                                                                                          \
 		if (c->u8 && c->n == 16)                                                           \
-			convert_u8(c, c->x, 16);                                                   \
+			name##_u8(c, 16);                                                          \
 		else if (c->u8)                                                                    \
-			convert_u8(c, c->x, c->n);                                                 \
+			name##_u8(c, c->n);                                                        \
 		else if (c->n == 16)                                                               \
-			convert_s8(c, c->x, 16);                                                   \
+			name##_s8(c, 16);                                                          \
 		else                                                                               \
-			convert_s8(c, c->x, c->n);                                                 \
-	}                                                                                          \
-	const struct rvl_f32_bytes rvl_f32_bytes_##set = { .convert = convert_##set,               \
-							   .sum = sums };
+			name##_s8(c, c->n);                                                        \
+	}
+
+#define SET(set, sums, target)                                                                     \
+	CALL(widen, set, target)                                                                   \
+	CALL(pair, set, target)                                                                    \
+	const struct rvl_f32_bytes rvl_f32_bytes_##set = { .widen = widen_##set,                   \
+							   .pair = pair_##set, .sum = sums };
 
 SET(base, sum_base, )
 #ifdef __x86_64__

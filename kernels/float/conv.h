@@ -18,7 +18,11 @@ struct rvl_f32_conv {
 	float lo, hi;
 	float *y;
 	bool fixed;			/* every run has these weights and this shape */
-	bool exact;			/* integers, whose results are @sums: as in a product */
+	/*
+	 * Pairs of integers, whose results are @sums: as in a product. A pair of channels counts as one
+	 * channel in c_group, x and the weights.
+	 */
+	bool exact;
 	int32_t *sums;
 };
 

@@ -64,19 +64,23 @@ struct rvl_f32_math {
 	void (*erfc)(const float *x, int64_t n, float *y);
 };
 
-/* y[r * y_row + i] = x[r * x_row + i] - zero for r < rows and i < n, of bytes. */
+/* @rows rows of @n bytes, less their zero point. */
 struct rvl_f32_bytes_call {
 	const void *x;
 	bool u8;
 	int32_t zero;
 	int64_t x_row, rows, n;
-	float *y;
+	void *y;
 	int64_t y_row;
 };
 
+#define RVL_F32_PAIR_COLS 16	/* of a panel of pairs of bytes */
+
 /*
  * y[r * y_row + i] += sum of v[r * v_row + j] * w[j * w_row + i] for j < k, modulo 2^32, for r < rows
- * and i < n. |v| <= 255; w: bytes.
+ * and i < n. |v| <= 255; w: bytes. Or, where @panel is not 0, w is in panels of RVL_F32_PAIR_COLS
+ * columns, @panel bytes apart, [j / 2][column][2], of which the last one is whole, whatever @n is; the
+ * byte after an odd k may be any.
  */
 struct rvl_f32_sum_call {
 	const int16_t *v;
@@ -84,14 +88,36 @@ struct rvl_f32_sum_call {
 	const void *w;
 	bool u8;
 	int64_t w_row, n;
+	int64_t panel;
 	uint32_t *y;
 	int64_t y_row;
 };
 
 /* Functions of bytes; every set gives the same bits. */
 struct rvl_f32_bytes {
-	void (*convert)(const struct rvl_f32_bytes_call *c);
+	/* int16 y[r * y_row + i] = x[r * x_row + i] - zero */
+	void (*widen)(const struct rvl_f32_bytes_call *c);
+	/*
+	 * Two rows of bytes to one of pairs, which rvl_f32_kernels.pairs() takes: the int16 of rows 2 r
+	 * and 2 r + 1, or 0 behind the last row, to the halves of the 32 bits at y[r * y_row + i].
+	 */
+	void (*pair)(const struct rvl_f32_bytes_call *c);
 	void (*sum)(const struct rvl_f32_sum_call *c);
+};
+
+/*
+ * One tile of integers: the sums of the products of pairs of int16, modulo 2^32. A pair takes the place
+ * of a float in panels.
+ */
+struct rvl_f32_pairs_call {
+	const float *a;		/* [k][mr] */
+	const float *b;		/* [k][nr] */
+	int64_t k;
+	bool add;		/* to y */
+	uint32_t *y;
+	int64_t y_row;
+	int rows;		/* 1 to mr */
+	int cols;		/* nr, or that of one vector: all of y */
 };
 
 #define RVL_F32_MR 12	/* most rows and columns of a tile */
@@ -101,6 +127,7 @@ struct rvl_f32_bytes {
 struct rvl_f32_kernels {
 	int mr, nr, vl;
 	void (*gemm)(const struct rvl_f32_gemm_call *c);
+	void (*pairs)(const struct rvl_f32_pairs_call *c);
 	void (*taps)(const struct rvl_f32_taps_call *c);
 	void (*gemv)(const struct rvl_f32_gemv_call *c);
 	/* y[j * nr + i] = x[off[j] + i] for j < k and i < n; vl <= n <= nr. NULL: none. */

@@ -13,7 +13,6 @@
 #include "sizes.h"
 
 #define BLOCK 384	/* most products that are summed before the sum is added to the result */
-#define EXACT_BLOCK 256	/* the same of integers up to 255: 256 * 255^2 < 2^24 */
 #define CHUNK_COLS 224	/* most columns and rows of a chunk */
 #define CHUNK_ROWS 192	/* where rows are packed in the run */
 #define PACKED_ROWS 2048
@@ -107,6 +106,16 @@ void rvl_f32_pack(const struct rvl_f32_source *s, int64_t at, int64_t n, int64_t
 		fill_matrix(s, at, i, rvl_least(width, n - i), 0, k, width, dst);
 }
 
+void rvl_f32_pack_pairs(const uint8_t *x, int64_t k, int64_t n, uint8_t *dst)
+{
+	for (int64_t i = 0; i < n; i += RVL_F32_PAIR_COLS)
+		for (int64_t r = 0; r < k; r += 2)
+			for (int64_t j = i; j < i + RVL_F32_PAIR_COLS; j++) {
+				*dst++ = j < n ? x[r * n + j] : 0;
+				*dst++ = j < n && r + 1 < k ? x[(r + 1) * n + j] : 0;
+			}
+}
+
 /* ---- division ---- */
 
 struct split {
@@ -171,10 +180,10 @@ static void divide(const struct rvl_f32_job *j, int64_t threads, struct split *s
 static struct split split_of(const struct rvl_f32_job *j, int64_t threads)
 {
 	const struct rvl_f32_kernels *f = j->f;
-	int64_t rows = j->a.packed ? PACKED_ROWS : CHUNK_ROWS, most = j->exact ? EXACT_BLOCK : BLOCK;
+	int64_t rows = j->a.packed ? PACKED_ROWS : CHUNK_ROWS;
 	struct split s = {
 		.row_panels = rvl_ceil_div(j->m, f->mr), .col_panels = rvl_ceil_div(j->n, f->nr),
-		.block = rvl_ceil_div(j->k, rvl_ceil_div(j->k ? j->k : 1, most)),
+		.block = rvl_ceil_div(j->k, rvl_ceil_div(j->k ? j->k : 1, BLOCK)),
 	};
 
 	s.row_chunks = rvl_ceil_div(s.row_panels, rows / f->mr);
@@ -281,27 +290,28 @@ static void edge(const struct rvl_f32_kernels *f, struct rvl_f32_gemm_call *g)
 		memcpy(dst + i * y_row, y + i * RVL_F32_NR, bytes);
 }
 
-/* A tile of integers. The sum of a block is exact in float, and blocks are added as integers. */
-static void add_exact(const struct rvl_f32_job *j, const struct chunk *c, struct rvl_f32_gemm_call *g,
+/* A tile of integers. */
+static void add_exact(const struct rvl_f32_job *j, const struct chunk *c, const struct rvl_f32_gemm_call *g,
 		      int64_t at)
 {
-	float y[RVL_F32_MR * RVL_F32_NR];
-	int cols = g->cols;
+	uint32_t y[RVL_F32_MR * RVL_F32_NR], *to = (uint32_t *)j->sums + at;
+	struct rvl_f32_pairs_call p = {
+		.a = g->a, .b = g->b, .k = g->k, .add = c->k > 0, .y = to, .y_row = j->y_row,
+		.rows = g->rows, .cols = g->cols,
+	};
 
-	g->scale = 1;
-	g->lo = -INFINITY;
-	g->hi = INFINITY;
-	g->y = y;
-	g->y_row = RVL_F32_NR;
-	g->cols = cols <= j->f->vl ? j->f->vl : j->f->nr;
-	j->f->gemm(g);
-	for (int i = 0; i < g->rows; i++) {
-		uint32_t *to = (uint32_t *)j->sums + at + i * j->y_row;
-		const float *from = y + i * RVL_F32_NR;
-
-		for (int k = 0; k < cols; k++)
-			to[k] = (c->k ? to[k] : 0) + (uint32_t)(int32_t)from[k];
+	if (g->cols == j->f->nr || g->cols == j->f->vl) {
+		j->f->pairs(&p);
+		return;
 	}
+	p.y = y;
+	p.y_row = RVL_F32_NR;
+	p.add = false;
+	p.cols = g->cols < j->f->vl ? j->f->vl : j->f->nr;
+	j->f->pairs(&p);
+	for (int i = 0; i < g->rows; i++)
+		for (int k = 0; k < g->cols; k++)
+			to[i * j->y_row + k] = (c->k ? to[i * j->y_row + k] : 0) + y[i * RVL_F32_NR + k];
 }
 
 /* The tile of panels @i of rows and @k of columns. */

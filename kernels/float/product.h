@@ -7,6 +7,7 @@
 #define RVL_FLOAT_PRODUCT_H
 
 #include <stddef.h>
+#include <string.h>
 
 #include "float/float.h"
 
@@ -55,15 +56,32 @@ struct rvl_f32_job {
 	float *y;
 	int64_t y_row;
 	/*
-	 * The operands are integers of -255 to 255, and the sums of their products, modulo 2^32, are
-	 * written to @sums instead of y. Scale, clamp and what is added are not used.
+	 * Each element of the operands is a pair of integers of -255 to 255 as rvl_f32_pair() makes it,
+	 * and the sums of their products, modulo 2^32, are written to @sums instead of y. Operand b has
+	 * fill(). Scale, clamp and what is added are not used.
 	 */
 	bool exact;
 	int32_t *sums;
 };
 
+/** The bits of a pair of int16: an element of an exact product. */
+static inline float rvl_f32_pair(int32_t first, int32_t second)
+{
+	uint32_t both = (uint32_t)(uint16_t)first | (uint32_t)(uint16_t)second << 16;
+	float f;
+
+	memcpy(&f, &both, sizeof(f));
+	return f;
+}
+
 /** Floats of the packed form of one matrix of @n rows or columns. */
 int64_t rvl_f32_packed(int64_t n, int64_t k, int width);
+
+/**
+ * Packs bytes [k, n] in panels for struct rvl_f32_sum_call, 2 * rvl_f32_packed() of ceil(k / 2) and
+ * RVL_F32_PAIR_COLS of them.
+ */
+void rvl_f32_pack_pairs(const uint8_t *x, int64_t k, int64_t n, uint8_t *dst);
 
 /** Packs the matrix that begins at @at of the operand. @dst: rvl_f32_packed() floats. */
 void rvl_f32_pack(const struct rvl_f32_source *s, int64_t at, int64_t n, int64_t k, int width,

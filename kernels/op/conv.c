@@ -403,23 +403,29 @@ static int infer_integer(struct rvl_call *c)
 	return rc;
 }
 
-/* The same convolution of the integers as floats. */
+/* The same convolution of pairs of channels. */
 static struct rvl_f32_conv exact_conv(const struct conv *v)
 {
 	struct rvl_f32_conv f = float_conv(v);
 
 	f.exact = true;
+	f.c_group = rvl_ceil_div(f.c_group, 2);
 	f.x = f.weights = NULL;
 	f.sums = v->c->out[0].data;
 	return f;
 }
 
-static int64_t floats_of(const struct rvl_value *v)
+static int64_t pairs_of_image(const struct rvl_f32_conv *f)
 {
-	return rvl_round_up(rvl_count(v), 16);
+	return rvl_round_up(f->images * f->group * f->c_group * f->in, 16);
 }
 
-/* The images as floats, weights that are not packed as floats, and the memory of the convolution. */
+static int64_t pairs_of_weights(const struct rvl_f32_conv *f)
+{
+	return rvl_round_up(f->group * f->m_group * f->c_group * f->taps, 16);
+}
+
+/* The images and the weights that are not packed, as pairs, and the memory of the convolution. */
 static int64_t scratch_integer(const struct rvl_call *c)
 {
 	struct rvl_call copy = *c;
@@ -429,16 +435,19 @@ static int64_t scratch_integer(const struct rvl_call *c)
 	if (start_integer(&copy, &v))
 		return 0;
 	f = exact_conv(&v);
-	return (floats_of(v.x) + (c->packed ? 0 : floats_of(v.weights))) * (int64_t)sizeof(float) +
+	return (pairs_of_image(&f) + (c->packed ? 0 : pairs_of_weights(&f))) * (int64_t)sizeof(float) +
 	       rvl_f32_conv_scratch(&f);
 }
 
-static float weight_at(const void *ctx, int64_t at)
+/* Element @at of the weights of an exact convolution. */
+static float weights_at(const void *ctx, int64_t at)
 {
 	const struct conv *v = ctx;
-	struct places p = { .m = at / (v->c_group * v->taps) };
+	int64_t kernel = rvl_ceil_div(v->c_group, 2) * v->taps, c = 2 * (at % kernel / v->taps);
+	struct places p = { .m = at / kernel };
+	int64_t first = (p.m * v->c_group + c) * v->taps + at % v->taps;
 
-	return (float)weight(v, &p, at);
+	return rvl_f32_pair(weight(v, &p, first), c + 1 < v->c_group ? weight(v, &p, first + v->taps) : 0);
 }
 
 /* Floats of the packed weights; 0 where only a run knows the weights or their zero points. */
@@ -463,30 +472,37 @@ static void pack_integer(const struct rvl_call *c, float *dst)
 	if (start_integer(&copy, &v))
 		return;
 	f = exact_conv(&v);
-	rvl_f32_pack_conv_by(&f, weight_at, &v, dst);
+	rvl_f32_pack_conv_by(&f, weights_at, &v, dst);
 }
 
-/* Bytes less their zero point. */
-struct to_float {
-	const struct rvl_value *from;
+struct to_pairs {
+	const struct conv *v;
+	int64_t channels;	/* pairs of a group */
 	int32_t zero;
 	float *to;
 };
 
-static void convert_range(void *arg, int64_t first, int64_t past)
+/* Pairs of channels [first, past) of all groups. */
+static void pair_range(void *arg, int64_t first, int64_t past)
 {
-	const struct to_float *t = arg;
-	struct rvl_f32_bytes_call b = {
-		.x = (const uint8_t *)t->from->data + first, .u8 = t->from->type == RVL_TYPE_U8,
-		.zero = t->zero, .rows = 1, .n = past - first, .y = t->to + first,
-	};
+	const struct to_pairs *t = arg;
+	const struct conv *v = t->v;
 
-	rvl_f32_kernels()->bytes->convert(&b);
+	for (int64_t i = first; i < past; i++) {
+		int64_t c = 2 * (i % t->channels);
+		struct rvl_f32_bytes_call b = {
+			.x = (const uint8_t *)v->x->data + (i / t->channels * v->c_group + c) * v->in,
+			.u8 = v->x->type == RVL_TYPE_U8, .zero = t->zero, .x_row = v->in,
+			.rows = rvl_least(2, v->c_group - c), .n = v->in, .y = t->to + i * v->in,
+		};
+
+		rvl_f32_kernels()->bytes->pair(&b);
+	}
 }
 
 static int run_integer(struct rvl_call *c)
 {
-	struct to_float image = { .from = &c->in[0], .to = c->scratch };
+	struct to_pairs image = { .to = c->scratch };
 	float *memory = c->scratch;
 	struct rvl_f32_conv f;
 	struct conv v;
@@ -496,15 +512,18 @@ static int run_integer(struct rvl_call *c)
 		return rc;
 	if (rvl_has(c, 2))
 		image.zero = (int32_t)rvl_element_int(c->in[2].type, c->in[2].data, 0);
-	rvl_for_range(c, rvl_count(v.x), 4096, convert_range, &image);
-	memory += floats_of(v.x);
 	f = exact_conv(&v);
+	image.v = &v;
+	image.channels = f.c_group;
+	if (v.in)
+		rvl_for_range(c, f.images * f.group * f.c_group, 1 + 8192 / v.in, pair_range, &image);
 	f.x = image.to;
+	memory += pairs_of_image(&f);
 	if (!f.packed) {
 		f.weights = memory;
-		for (int64_t i = 0, n = rvl_count(v.weights); i < n; i++)
-			memory[i] = weight_at(&v, i);
-		memory += floats_of(v.weights);
+		for (int64_t i = 0, n = f.group * f.m_group * f.c_group * f.taps; i < n; i++)
+			memory[i] = weights_at(&v, i);
+		memory += pairs_of_weights(&f);
 	}
 	rvl_f32_conv_run(&f, memory, c->pool);
 	return 0;

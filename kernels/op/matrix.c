@@ -154,50 +154,91 @@ static bool is_exact(const struct product *p)
 	return p->c->out[0].type == RVL_TYPE_S32 && rvl_type_size(p->c->in[0].type) == 1;
 }
 
-/* Bytes of the packed panels of one right matrix, [panel][k][width]. */
+/* Elements along k, which are pairs. */
+static int64_t pairs_of(const struct product *p)
+{
+	return rvl_ceil_div(p->k, 2);
+}
+
+/* Bytes of the packed panels of one right matrix, as struct rvl_f32_sum_call takes them. */
 static int64_t packed_matrix(const struct product *p)
 {
-	return rvl_f32_packed(p->n, p->k, rvl_f32_kernels()->nr);
+	return 2 * rvl_f32_packed(p->n, pairs_of(p), RVL_F32_PAIR_COLS);
 }
 
-/* Elements [k0, k0 + kc) of a panel that lies at @x as it is packed, or as the operand is. */
-static void fill_panel(const struct product *p, const uint8_t *x, int64_t x_row, int64_t kc, int64_t n,
-		       int32_t zero, float *dst)
+/* Columns [first, first + n), pairs [k0, k0 + kc) of a packed matrix, less a zero point. */
+static void widen_panels(const struct product *p, const uint8_t *packed, int64_t first, int64_t n, int64_t k0,
+			 int64_t kc, int32_t zero, int64_t width, float *dst)
 {
-	int nr = rvl_f32_kernels()->nr;
+	int64_t panel = 2 * RVL_F32_PAIR_COLS * pairs_of(p);
+
+	for (int64_t i = 0, some; i < n; i += some) {
+		int64_t col = first + i, at = col % RVL_F32_PAIR_COLS;
+		struct rvl_f32_bytes_call b = {
+			.x = packed + col / RVL_F32_PAIR_COLS * panel + 2 * (k0 * RVL_F32_PAIR_COLS + at),
+			.u8 = p->c->in[1].type == RVL_TYPE_U8, .zero = zero, .x_row = 2 * RVL_F32_PAIR_COLS,
+			.rows = kc, .y = dst + i, .y_row = 2 * width,
+		};
+
+		some = rvl_least(RVL_F32_PAIR_COLS - at, n - i);
+		b.n = 2 * some;
+		rvl_f32_kernels()->bytes->widen(&b);
+	}
+}
+
+/* The same of a matrix that lies at @x. */
+static void pair_rows(const struct product *p, const uint8_t *x, int64_t first, int64_t n, int64_t k0,
+		      int64_t kc, int32_t zero, int64_t width, float *dst)
+{
 	struct rvl_f32_bytes_call b = {
-		.x = x, .u8 = p->c->in[1].type == RVL_TYPE_U8, .zero = zero, .x_row = x_row, .rows = kc,
-		.n = n, .y = dst, .y_row = nr,
+		.x = x + 2 * k0 * p->n + first, .u8 = p->c->in[1].type == RVL_TYPE_U8, .zero = zero,
+		.x_row = p->n, .rows = rvl_least(2 * kc, p->k - 2 * k0), .n = n, .y = dst, .y_row = width,
 	};
 
-	rvl_f32_kernels()->bytes->convert(&b);
-	for (int64_t k = 0; n < nr && k < kc; k++)
-		memset(dst + k * nr + n, 0, (size_t)(nr - n) * sizeof(*dst));
+	rvl_f32_kernels()->bytes->pair(&b);
 }
 
-/* Panels of the right operand, less the zero points. */
+/* Takes the zero points of the columns off pairs. */
+static void take_zeros(const struct product *p, int64_t at, int64_t first, int64_t n, int64_t kc,
+		       int64_t width, float *dst)
+{
+	for (int64_t j = 0; j < n; j++) {
+		int32_t z = (int32_t)zero_of(p->c, 3, first + j, p->n, p->n * p->k, at);
+		int16_t *pair = (int16_t *)(void *)(dst + j);
+
+		for (int64_t k = 0; k < kc; k++, pair += 2 * width) {
+			pair[0] = (int16_t)(pair[0] - z);
+			pair[1] = (int16_t)(pair[1] - z);
+		}
+	}
+}
+
+/*
+ * Panels of the right operand, less the zero points. What is behind an odd k has no part in a sum,
+ * because the left operand has zeros there.
+ */
 static void fill_bytes(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n, int64_t k0,
 		       int64_t kc, int width, float *mem, float *dst)
 {
 	const struct product *p = s->ctx;
-	const uint8_t *x = (const uint8_t *)p->c->in[1].data + at + k0 * p->n;
-	const uint8_t *packed = (const uint8_t *)p->c->packed;
+	const uint8_t *x = (const uint8_t *)p->c->in[1].data + at, *packed = (const uint8_t *)p->c->packed;
 	bool each = rvl_has(p->c, 3) && rvl_count(&p->c->in[3]) > 1;
 	int32_t zero = each ? 0 : (int32_t)zero_of(p->c, 3, 0, p->n, p->n * p->k, at);
 
 	(void)mem;
+	if (packed)
+		packed += at / (p->n * p->k) * packed_matrix(p);
 	for (int64_t i = 0; i < n; i += width, dst += kc * width) {
 		int64_t some = rvl_least(width, n - i);
-		const uint8_t *panel = packed ? packed + at / (p->n * p->k) * packed_matrix(p) +
-						(first + i) * p->k + k0 * width : x + first + i;
 
-		fill_panel(p, panel, packed ? width : p->n, kc, some, zero, dst);
-		for (int64_t j = 0; each && j < some; j++) {
-			float z = (float)(int64_t)zero_of(p->c, 3, first + i + j, p->n, p->n * p->k, at);
-
-			for (int64_t k = 0; k < kc; k++)
-				dst[k * width + j] -= z;
-		}
+		if (packed)
+			widen_panels(p, packed, first + i, some, k0, kc, zero, width, dst);
+		else
+			pair_rows(p, x, first + i, some, k0, kc, zero, width, dst);
+		if (each)
+			take_zeros(p, at, first + i, some, kc, width, dst);
+		for (int64_t k = 0; some < width && k < kc; k++)
+			memset(dst + k * width + some, 0, (size_t)(width - some) * sizeof(*dst));
 	}
 }
 
@@ -208,16 +249,27 @@ static int64_t matrices_of(const struct product *p)
 	return each ? rvl_count(&p->c->in[1]) / each : 0;
 }
 
+/* Where the matrices begin, the left one in pairs. */
+static void locate_pairs(const void *ctx, int64_t batch, struct rvl_f32_place *at)
+{
+	const struct product *p = ctx;
+
+	locate(ctx, batch, at);
+	at->a = p->k ? at->a / p->k * pairs_of(p) : 0;
+}
+
+/* @a: the left operand as pairs */
 static struct rvl_f32_job exact_job(const struct product *p, const float *a)
 {
 	struct rvl_f32_job j = {
 		.f = rvl_f32_kernels(), .batches = rvl_shape_count(&p->batch), .m = p->m,
 		.n = p->n, .k = p->k, .a = { .data = a, .k_step = p->ak, .step = p->am },
-		.b = { .fill = fill_bytes, .ctx = p }, .locate = locate, .ctx = p, .exact = true,
+		.b = { .fill = fill_bytes, .ctx = p }, .locate = locate_pairs, .ctx = p, .exact = true,
 		.sums = p->c->out[0].data, .y_row = p->n,
 	};
 
 	rvl_f32_merge(&j, rvl_count(&p->c->in[0]), rvl_count(&p->c->in[1]));
+	j.k = j.a.step = pairs_of(p);
 	return j;
 }
 
@@ -227,36 +279,42 @@ struct left {
 };
 
 /* Rows of the left operand, less their zero points. */
-static void convert_rows(void *arg, int64_t first, int64_t past)
+static void pair_left(void *arg, int64_t first, int64_t past)
 {
 	const struct left *l = arg;
 	const struct product *p = l->p;
 
 	for (int64_t r = first; r < past; r++) {
-		int64_t at = r * p->k;
+		int16_t *to = (int16_t *)(void *)(l->to + r * pairs_of(p));
 		struct rvl_f32_bytes_call b = {
-			.x = (const uint8_t *)p->c->in[0].data + at, .u8 = p->c->in[0].type == RVL_TYPE_U8,
-			.zero = (int32_t)zero_of(p->c, 2, r % p->m, p->m, p->m * p->k, at),
-			.rows = 1, .n = p->k, .y = l->to + at,
+			.x = (const uint8_t *)p->c->in[0].data + r * p->k,
+			.u8 = p->c->in[0].type == RVL_TYPE_U8, .rows = 1, .n = p->k, .y = to,
+			.zero = (int32_t)zero_of(p->c, 2, r % p->m, p->m, p->m * p->k, r * p->k),
 		};
 
-		rvl_f32_kernels()->bytes->convert(&b);
+		rvl_f32_kernels()->bytes->widen(&b);
+		if (p->k % 2)
+			to[p->k] = 0;
 	}
 }
 
-static int64_t left_floats(const struct product *p)
+static int64_t left_rows(const struct product *p)
 {
-	return rvl_round_up(rvl_count(&p->c->in[0]), 16);
+	return p->k ? rvl_count(&p->c->in[0]) / p->k : 0;
+}
+
+static int64_t left_pairs(const struct product *p)
+{
+	return rvl_round_up(left_rows(p) * pairs_of(p), 16);
 }
 
 static void run_exact(const struct product *p)
 {
 	struct left l = { .p = p, .to = p->c->scratch };
 	struct rvl_f32_job j = exact_job(p, l.to);
-	int64_t rows = p->k ? rvl_count(&p->c->in[0]) / p->k : 0;
 
-	rvl_for_range(p->c, rows, 1 + 4096 / (1 + p->k), convert_rows, &l);
-	rvl_f32_run(&j, l.to + left_floats(p), p->c->pool);
+	rvl_for_range(p->c, left_rows(p), 1 + 4096 / (1 + p->k), pair_left, &l);
+	rvl_f32_run(&j, l.to + left_pairs(p), p->c->pool);
 }
 
 /* ---- the same of few rows ---- */
@@ -296,35 +354,31 @@ static void few_panels(void *arg, int64_t first, int64_t past)
 {
 	const struct few *f = arg;
 	const struct product *p = f->p;
-	int64_t width = rvl_f32_kernels()->nr;
+	int64_t panel = 2 * RVL_F32_PAIR_COLS * pairs_of(p), col = first * RVL_F32_PAIR_COLS;
 	const uint8_t *packed = (const uint8_t *)p->c->packed, *x = p->c->in[1].data;
+	struct rvl_f32_sum_call s = {
+		.v = f->left, .v_row = p->k, .rows = p->m, .k = p->k,
+		.w = packed ? packed + first * panel : x + col, .u8 = p->c->in[1].type == RVL_TYPE_U8,
+		.w_row = p->n, .n = rvl_least(past * RVL_F32_PAIR_COLS, p->n) - col, .panel = packed ? panel : 0,
+		.y = (uint32_t *)p->c->out[0].data + col, .y_row = p->n,
+	};
 
-	for (int64_t i = first; i < past; i++) {
-		int64_t col = i * width;
-		struct rvl_f32_sum_call s = {
-			.v = f->left, .v_row = p->k, .rows = p->m, .k = p->k,
-			.w = packed ? packed + col * p->k : x + col, .u8 = p->c->in[1].type == RVL_TYPE_U8,
-			.w_row = packed ? width : p->n, .n = rvl_least(width, p->n - col),
-			.y = (uint32_t *)p->c->out[0].data + col, .y_row = p->n,
-		};
+	for (int64_t j = 0; j < s.n; j++) {
+		uint32_t zero = (uint32_t)zero_of(p->c, 3, col + j, p->n, p->n * p->k, 0);
 
-		for (int64_t j = 0; j < s.n; j++) {
-			uint32_t zero = (uint32_t)zero_of(p->c, 3, col + j, p->n, p->n * p->k, 0);
-
-			for (int64_t r = 0; r < p->m; r++)
-				s.y[r * s.y_row + j] = 0 - zero * f->total[r];
-		}
-		rvl_f32_kernels()->bytes->sum(&s);
+		for (int64_t r = 0; r < p->m; r++)
+			s.y[r * s.y_row + j] = 0 - zero * f->total[r];
 	}
+	rvl_f32_kernels()->bytes->sum(&s);
 }
 
 static void run_few(const struct product *p)
 {
 	struct few f = { .p = p, .left = p->c->scratch };
-	int64_t width = rvl_f32_kernels()->nr;
 
 	read_left(&f);
-	rvl_for_range(p->c, rvl_ceil_div(p->n, width), 1 + 65536 / (1 + p->m * p->k * width), few_panels, &f);
+	rvl_for_range(p->c, rvl_ceil_div(p->n, RVL_F32_PAIR_COLS),
+		      1 + 65536 / (1 + p->m * p->k * RVL_F32_PAIR_COLS), few_panels, &f);
 }
 
 static int64_t product_scratch(const struct product *p)
@@ -333,7 +387,7 @@ static int64_t product_scratch(const struct product *p)
 
 	if (is_exact(p)) {
 		j = exact_job(p, NULL);
-		return left_floats(p) * (int64_t)sizeof(float) + rvl_f32_scratch(&j);
+		return left_pairs(p) * (int64_t)sizeof(float) + rvl_f32_scratch(&j);
 	}
 	if (p->c->in[0].type != RVL_TYPE_F32)
 		return 0;
@@ -504,15 +558,11 @@ static void pack_matmul_integer(const struct rvl_call *c, float *dst)
 	struct product p;
 	const uint8_t *x = c->in[1].data;
 	uint8_t *to = (uint8_t *)dst;
-	int nr = rvl_f32_kernels()->nr;
 
 	if (matmul_extent(&copy, &p))
 		return;
-	for (int64_t m = matrices_of(&p); m > 0; m--, x += p.k * p.n)
-		for (int64_t i = 0; i < p.n; i += nr)
-			for (int64_t k = 0; k < p.k; k++, to += nr)
-				for (int64_t j = 0; j < nr; j++)
-					to[j] = i + j < p.n ? x[k * p.n + i + j] : 0;
+	for (int64_t m = matrices_of(&p); m > 0; m--, x += p.k * p.n, to += packed_matrix(&p))
+		rvl_f32_pack_pairs(x, p.k, p.n, to);
 }
 
 static int infer_matmul_integer(struct rvl_call *c)

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "float/product.h"
 #include "isa.h"
 #include "qmath.h"
 #include "rivulet_op.h"
@@ -171,6 +172,22 @@ struct byte_rows {
 	uint32_t total[MOST_STEPS];	/* of the elements of each vector */
 };
 
+/* Bytes of the packed weights of input @i for one direction. */
+static int64_t packed_bytes(const struct net *k, uint32_t i)
+{
+	int64_t pairs = rvl_ceil_div(i == 1 ? k->in : k->n, 2);
+
+	return 2 * rvl_f32_packed(k->kind->gates * k->n, pairs, RVL_F32_PAIR_COLS);
+}
+
+/* Where they lie: those of input 1 for all directions, then those of input 2. */
+static const uint8_t *packed_of(const struct net *k, uint32_t i, int d)
+{
+	const uint8_t *p = (const uint8_t *)k->c->packed;
+
+	return p + (i == 2 ? k->dirs * packed_bytes(k, 1) : 0) + d * packed_bytes(k, i);
+}
+
 /* Adds to the sums the weights of input @i times elements [first, first + n) of each vector. */
 static void add_bytes(const struct net *k, uint32_t i, int d, int64_t first, int64_t n, struct byte_rows *b)
 {
@@ -182,6 +199,11 @@ static void add_bytes(const struct net *k, uint32_t i, int d, int64_t first, int
 		.w = (const uint8_t *)w->data + (d * cols + first) * gates,
 		.u8 = w->type == RVL_TYPE_U8, .w_row = gates, .n = gates, .y = b->sum, .y_row = gates,
 	};
+
+	if (k->c->packed) {
+		sums.w = packed_of(k, i, d) + first * RVL_F32_PAIR_COLS;
+		sums.panel = 2 * RVL_F32_PAIR_COLS * rvl_ceil_div(cols, 2);
+	}
 
 	for (int64_t r = 0; r < b->rows; r++)
 		for (int64_t c = 0; c < n; c++) {
@@ -608,6 +630,33 @@ static int64_t scratch_net(const struct rvl_call *c)
 	return (k.dirs * k.batch * STATES + 2 * most_ahead(&k) * k.kind->gates) * k.n * (int64_t)sizeof(float);
 }
 
+/* Floats that hold the packed bytes of W and R, where both are constant. */
+static int64_t packed_net(const struct rvl_call *c)
+{
+	struct rvl_call copy = *c;
+	struct net k;
+
+	if (!c->in[1].data || !c->in[2].data || make_net(&copy, &k))
+		return 0;
+	return rvl_ceil_div(k.dirs * (packed_bytes(&k, 1) + packed_bytes(&k, 2)), (int64_t)sizeof(float));
+}
+
+static void pack_net(const struct rvl_call *c, float *dst)
+{
+	struct rvl_call copy = *c;
+	uint8_t *to = (uint8_t *)dst;
+	struct net k;
+
+	if (make_net(&copy, &k))
+		return;
+	for (uint32_t i = 1; i < 3; i++)
+		for (int d = 0; d < k.dirs; d++, to += packed_bytes(&k, i)) {
+			int64_t rows = i == 1 ? k.in : k.n, gates = k.kind->gates * k.n;
+
+			rvl_f32_pack_pairs((const uint8_t *)c->in[i].data + d * rows * gates, rows, gates, to);
+		}
+}
+
 /* ---- computation ---- */
 
 /* A state of n elements from or to a tensor that may be absent. */
@@ -727,7 +776,7 @@ const struct rvl_op_def rvl_ops_recurrent[] = {
 	  .most_in = 12, .most_out = 3,
 	  .types = { RVL_T_FLOAT, BYTES, BYTES, RVL_T_FLOAT | RVL_T(S32) | BYTES },
 	  .attrs = RVL_ATTRS(SHARED_ATTRS, RVL_INT("input_forget", 0)), .infer = infer_net,
-	  .run = run_net, .scratch = scratch_net,
+	  .run = run_net, .scratch = scratch_net, .packed = packed_net, .pack = pack_net,
 	  .doc = "LSTM with weights of 8 bits; its operands are quantised by their range" },
 	RVL_OPS_END
 };

@@ -372,6 +372,165 @@ START_TEST(sums_of_bytes_are_exact_in_every_set)
 }
 END_TEST
 
+/* Where element (j, i) of bytes [k, n] lies in panels of pairs. */
+static uint8_t *paired(uint8_t *w, int64_t panel, int64_t j, int64_t i)
+{
+	return w + i / RVL_F32_PAIR_COLS * panel + (j / 2 * RVL_F32_PAIR_COLS + i % RVL_F32_PAIR_COLS) * 2 +
+	       j % 2;
+}
+
+/* Panels that end with their memory, and results behind the last column that stay as they are. */
+static void check_paired_sums(struct rvl_f32_sum_call c, uint64_t *seed)
+{
+	int64_t panels = (c.n + RVL_F32_PAIR_COLS - 1) / RVL_F32_PAIR_COLS;
+	struct test_guarded w;
+	int16_t v[14 * 21];
+	uint32_t y[14 * 90], sum[14 * 90];
+
+	c.panel = (c.k + 1) / 2 * 2 * RVL_F32_PAIR_COLS;
+	w = test_guarded((size_t)(panels * c.panel), 1);
+	c.w = w.p;
+	c.v = v;
+	c.y = y;
+	for (int64_t i = 0; i < c.rows * c.v_row; i++)
+		v[i] = (int16_t)((int)(splitmix(seed) % 511) - 255);
+	for (int64_t i = 0; i < c.rows * c.y_row; i++)
+		y[i] = sum[i] = (uint32_t)splitmix(seed);
+	for (int64_t r = 0; r < c.rows; r++)
+		for (int64_t j = 0; j < c.k; j++)
+			for (int64_t i = 0; i < c.n; i++) {
+				uint8_t b = *paired(w.p, c.panel, j, i);
+
+				sum[r * c.y_row + i] += (uint32_t)(v[r * c.v_row + j] * (c.u8 ? b : (int8_t)b));
+			}
+	rvl_f32_kernels()->bytes->sum(&c);
+	ck_assert_mem_eq(y, sum, (size_t)(c.rows * c.y_row) * sizeof(*y));
+	test_drop(&w);
+}
+
+START_TEST(sums_of_pairs_of_bytes_are_exact_in_every_set)
+{
+	struct rvl_cpu_set set;
+	uint64_t seed = 6;
+
+	for (uint32_t s = 0; rvl_cpu_set(s, &set); s++) {
+		if (rvl_cpu_force(set.name, NULL))
+			continue;
+		for (int i = 0; i < random_cases(300); i++)
+			check_paired_sums((struct rvl_f32_sum_call) {
+				.rows = 1 + (int64_t)(splitmix(&seed) % 14), .k = 1 + (int64_t)(splitmix(&seed) % 21),
+				.n = 1 + (int64_t)(splitmix(&seed) % 85), .u8 = i % 2, .v_row = 21, .y_row = 90,
+			}, &seed);
+	}
+}
+END_TEST
+
+/* Rows of bytes, of which the memory ends with the last one, as int16 and as pairs of two rows. */
+static void check_bytes(struct rvl_f32_bytes_call c, uint64_t *seed)
+{
+	struct test_guarded x = test_guarded((size_t)((c.rows - 1) * c.x_row + c.n), 1);
+	int16_t wide[5 * 70], pairs[3 * 70 * 2];
+
+	memset(wide, 0x55, sizeof(wide));
+	memset(pairs, 0x55, sizeof(pairs));
+	c.zero = (int32_t)(splitmix(seed) % 128);
+	c.x = x.p;
+	c.y_row = 70;
+	c.y = wide;
+	rvl_f32_kernels()->bytes->widen(&c);
+	c.y = pairs;
+	rvl_f32_kernels()->bytes->pair(&c);
+	for (int64_t r = 0; r < c.rows; r++)
+		for (int64_t i = 0; i < c.y_row; i++) {
+			const uint8_t *at = x.p + r * c.x_row + i;
+			int want = i < c.n ? (c.u8 ? *at : (int8_t)*at) - c.zero : 0x5555;
+
+			ck_assert_int_eq(wide[r * c.y_row + i], want);
+			ck_assert_int_eq(pairs[(r / 2 * c.y_row + i) * 2 + r % 2], want);
+		}
+	for (int64_t i = 0; i < c.n && c.rows % 2; i++)
+		ck_assert_int_eq(pairs[(c.rows / 2 * c.y_row + i) * 2 + 1], 0);
+	test_drop(&x);
+}
+
+START_TEST(bytes_become_pairs_in_every_set)
+{
+	struct rvl_cpu_set set;
+	uint64_t seed = 7;
+
+	for (uint32_t s = 0; rvl_cpu_set(s, &set); s++) {
+		if (rvl_cpu_force(set.name, NULL))
+			continue;
+		for (int i = 0; i < random_cases(100); i++) {
+			struct rvl_f32_bytes_call c = {
+				.rows = 1 + (int64_t)(splitmix(&seed) % 5), .n = 1 + (int64_t)(splitmix(&seed) % 70),
+				.u8 = i % 2,
+			};
+
+			c.x_row = c.n + (int64_t)(splitmix(&seed) % 3);
+			check_bytes(c, &seed);
+		}
+	}
+}
+END_TEST
+
+static int16_t half_of(const float *pair, int second)
+{
+	int16_t h[2];
+
+	memcpy(h, pair, sizeof(h));
+	return h[second];
+}
+
+/* A tile of every size that the micro-kernel takes, on panels that end with their memory. */
+static void check_pairs(int rows, bool one_vector, int64_t k, bool add, uint64_t *seed)
+{
+	const struct rvl_f32_kernels *f = rvl_f32_kernels();
+	struct test_guarded a = test_guarded((size_t)(k * f->mr) * sizeof(float), 4);
+	struct test_guarded b = test_guarded((size_t)(k * f->nr) * sizeof(float), 4);
+	int cols = one_vector ? f->vl : f->nr;
+	uint32_t y[RVL_F32_MR * (RVL_F32_NR + 1)], sum[RVL_F32_MR * (RVL_F32_NR + 1)];
+	struct rvl_f32_pairs_call c = {
+		.a = (const float *)(void *)a.p, .b = (const float *)(void *)b.p, .k = k, .add = add, .y = y,
+		.y_row = RVL_F32_NR + 1, .rows = rows, .cols = cols,
+	};
+
+	for (int64_t i = 0; i < 2 * k * f->mr; i++)
+		((int16_t *)(void *)a.p)[i] = (int16_t)((int)(splitmix(seed) % 511) - 255);
+	for (int64_t i = 0; i < 2 * k * f->nr; i++)
+		((int16_t *)(void *)b.p)[i] = (int16_t)((int)(splitmix(seed) % 511) - 255);
+	for (int i = 0; i < RVL_F32_MR * (RVL_F32_NR + 1); i++)
+		y[i] = sum[i] = (uint32_t)splitmix(seed);
+	for (int r = 0; r < rows; r++)
+		for (int i = 0; i < cols; i++) {
+			uint32_t *s = sum + r * c.y_row + i;
+
+			*s = add ? *s : 0;
+			for (int64_t j = 0; j < 2 * k; j++)
+				*s += (uint32_t)(half_of(c.a + j / 2 * f->mr + r, j % 2) *
+						 half_of(c.b + j / 2 * f->nr + i, j % 2));
+		}
+	f->pairs(&c);
+	ck_assert_mem_eq(y, sum, sizeof(y));
+	test_drop(&a);
+	test_drop(&b);
+}
+
+START_TEST(tiles_of_pairs_are_exact_in_every_set)
+{
+	struct rvl_cpu_set set;
+	uint64_t seed = 8;
+
+	for (uint32_t s = 0; rvl_cpu_set(s, &set); s++) {
+		if (rvl_cpu_force(set.name, NULL))
+			continue;
+		for (int rows = 1; rows <= rvl_f32_kernels()->mr; rows++)
+			for (int i = 0; i < 4; i++)
+				check_pairs(rows, i & 1, 1 + (int64_t)(splitmix(&seed) % 9), i & 2, &seed);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("float");
@@ -385,6 +544,9 @@ int main(void)
 	tcase_add_test(shapes, scratch_of_tiles_is_limited);
 	tcase_add_test(shapes, large_numbers_do_not_overflow_between_transforms);
 	tcase_add_test(shapes, sums_of_bytes_are_exact_in_every_set);
+	tcase_add_test(shapes, sums_of_pairs_of_bytes_are_exact_in_every_set);
+	tcase_add_test(shapes, bytes_become_pairs_in_every_set);
+	tcase_add_test(shapes, tiles_of_pairs_are_exact_in_every_set);
 	tcase_add_loop_test(shapes, functions_are_exact_in_every_set, 0,
 			    sizeof(functions) / sizeof(functions[0]));
 	return run_suite(s);
