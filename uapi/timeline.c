@@ -79,6 +79,8 @@ enum unit {
 #define UNIT_BITS 4 /* of an event's key: its cycle, and in the lowest bits its unit */
 
 #define STALE(unit) (1u << (unit))
+#define STALE_ENDS   ((STALE(RIVULET_QUEUES) - 1) << UNIT_END)
+#define STALE_STARTS ((STALE(RIVULET_QUEUES) - 1) << UNIT_START)
 #define STALE_WORK                                                                                 \
 	(STALE(UNIT_END + RIVULET_Q_CONV) | STALE(UNIT_END + RIVULET_Q_ALU) | STALE(UNIT_WORK))
 
@@ -306,6 +308,27 @@ static int dispatch(struct rivulet_timeline *t)
 	f->count--;
 	f->free = t->now + 1;
 	return 0;
+}
+
+/*
+ * Dispatches the next instruction, and those that follow it before cycle @until, while the other units
+ * have nothing to do with them.
+ */
+static int dispatch_until(struct rivulet_timeline *t, uint64_t until)
+{
+	uint64_t at;
+	int r;
+
+	do {
+		r = dispatch(t);
+		if (r || t->stale != STALE(UNIT_DISPATCH))
+			return r;
+		ask_fetch(t);
+		at = next_dispatch(t);
+		if (t->stale != STALE(UNIT_DISPATCH) || at >= until)
+			return 0;
+		t->now = at;
+	} while (true);
 }
 
 /* ---- start ---- */
@@ -668,19 +691,33 @@ static int run_end(struct rivulet_timeline *t)
 
 /* ---- events ---- */
 
-static uint64_t next_of(struct rivulet_timeline *t, enum unit unit)
+static void set_key(struct rivulet_timeline *t, enum unit unit, uint64_t at)
 {
-	switch (unit) {
-	case UNIT_WORK:
-		return work_change(&t->work);
-	case UNIT_DISPATCH:
-		return next_dispatch(t);
-	case UNIT_GRANT:
-		return dma_next(&t->dma, &t->who);
-	default:
-		return unit < UNIT_WORK ? next_end(t, unit - UNIT_END) :
-					  next_start(t, unit - UNIT_START);
+	t->key[unit] = key_of(unit, at);
+}
+
+/* Finds the next events of the units again for which that is due. */
+static void refresh(struct rivulet_timeline *t)
+{
+	uint32_t stale = t->stale, some;
+
+	t->stale = 0;
+	for (some = stale & STALE_ENDS; some; some &= some - 1) {
+		int q = __builtin_ctz(some) - UNIT_END;
+
+		set_key(t, UNIT_END + q, next_end(t, q));
 	}
+	if (stale & STALE(UNIT_WORK))
+		set_key(t, UNIT_WORK, work_change(&t->work));
+	if (stale & STALE(UNIT_DISPATCH))
+		set_key(t, UNIT_DISPATCH, next_dispatch(t));
+	for (some = stale & STALE_STARTS; some; some &= some - 1) {
+		int q = __builtin_ctz(some) - UNIT_START;
+
+		set_key(t, UNIT_START + q, next_start(t, q));
+	}
+	if (stale & STALE(UNIT_GRANT))
+		set_key(t, UNIT_GRANT, dma_next(&t->dma, &t->who));
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -693,17 +730,24 @@ static uint64_t next_event(struct rivulet_timeline *t)
 {
 	uint64_t even = NEVER, odd = NEVER;
 
-	for (; t->stale; t->stale &= t->stale - 1) {
-		enum unit unit = __builtin_ctz(t->stale);
-
-		t->key[unit] = key_of(unit, next_of(t, unit));
-	}
+	refresh(t);
 	for (enum unit unit = 0; unit < UNIT_GRANT; unit += 2) { /* without branches */
 		even = smaller(even, t->key[unit]);
 		odd = smaller(odd, t->key[unit + 1]);
 	}
 	t->beside_grants = smaller(even, odd);
 	return smaller(t->beside_grants, t->key[UNIT_GRANT]);
+}
+
+/* The first cycle of an event of another unit than @unit, or behind the cap. */
+static uint64_t cycle_beside(struct rivulet_timeline *t, enum unit unit)
+{
+	uint64_t first = NEVER;
+
+	t->key[unit] = NEVER;
+	for (enum unit i = 0; i < UNITS; i++)
+		first = smaller(first, t->key[i]);
+	return smaller(cycle_of(first), cap(t) + 1);
 }
 
 static int no_event(struct rivulet_timeline *t)
@@ -736,11 +780,11 @@ static int handle(struct rivulet_timeline *t, uint64_t key, const struct rivulet
 	t->now = cycle_of(key);
 	switch (unit) {
 	case UNIT_WORK:
-		work_step(&t->work, t->now);
+		t->now = work_run(&t->work, t->now, cycle_beside(t, UNIT_WORK));
 		t->stale |= STALE_WORK;
 		return 0;
 	case UNIT_DISPATCH:
-		return dispatch(t);
+		return dispatch_until(t, cycle_beside(t, UNIT_DISPATCH));
 	case UNIT_GRANT:
 		grant_until(t, smaller(cycle_of(t->beside_grants), cap(t) + 1));
 		return 0;

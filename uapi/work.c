@@ -207,10 +207,17 @@ uint64_t work_change(const struct work *w)
 	return w->stage == ALU_DRAIN ? NEVER : end_of(&w->alu);
 }
 
-void work_step(struct work *w, uint64_t now)
+uint64_t work_run(struct work *w, uint64_t now, uint64_t until)
 {
-	next_stage(w, now);
-	set_rates(w, now);
+	uint64_t next = now;
+
+	do {
+		now = next;
+		next_stage(w, now);
+		set_rates(w, now);
+		next = work_change(w);
+	} while (next < until && next < end_of(&w->conv));
+	return now;
 }
 
 uint32_t work_inp_writes(const struct work *w)

@@ -40,10 +40,16 @@ void work_start(struct work *w, const struct rivulet_config *c, const struct riv
 uint64_t work_end(const struct work *w, enum rivulet_form form);
 void work_done(struct work *w, enum rivulet_form form, uint64_t now);
 /**
- * work_change() - the cycle in which the ALU enters its next stage, for work_step(), or UINT64_MAX
+ * work_change() - the cycle in which the ALU enters its next stage, for work_run(), or UINT64_MAX
  */
 uint64_t work_change(const struct work *w);
-void work_step(struct work *w, uint64_t now);
+/**
+ * work_run() - the ALU enters its next stage at cycle @now, and those that follow it before cycle @until
+ * and before the end of CONV
+ *
+ * Return: the cycle in which it entered the last of them
+ */
+uint64_t work_run(struct work *w, uint64_t now, uint64_t until);
 /** work_inp_writes() - words that the ALU writes to INP in 1024 cycles at its present rate */
 uint32_t work_inp_writes(const struct work *w);
 /** work_inp_delay() - of 1024 words that STORE reads from INP, the cycles that it waits for CONV */
