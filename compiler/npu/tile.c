@@ -446,8 +446,19 @@ static uint64_t conv_cost(const struct budget *u, const struct rvl_tiling *t, in
 
 /* ---- the search ---- */
 
+#define KEEPS	6 /* ways to keep operands: the input or not; no weights, a group's, or all */
+#define HEIGHTS 4 /* of the tiles of one of them: the tallest, and that divided by 2 to MAX_CUTS */
+
+/* The cuts that fit with some numbers of slots. */
+struct fits {
+	int64_t in_slots, wgt_slots;
+	struct rvl_tiling t[HEIGHTS];
+	uint32_t n;
+};
+
 struct search {
 	struct budget u;
+	struct fits *fit; /* of the slots that are tried, or NULL */
 	struct rvl_tiling best;
 	struct rvl_tiling *cut; /* the best few, in order; or NULL */
 	uint32_t cuts, most_cuts;
@@ -470,6 +481,18 @@ static int64_t slot_blocks(const struct rvl_nest *nest, const struct rvl_tiling 
 	return words + rvl_max(0, nest->tail_words - nest->block_words) * taps * !!nest->tail;
 }
 
+/* The sizes of slots that do not depend on the height and the width of the tile. */
+static void wgt_sizes(const struct budget *u, struct rvl_tiling *t)
+{
+	t->wgt_words = t->og * slot_blocks(&u->nest, t);
+	t->prm_words = t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
+}
+
+static bool weights_fit(const struct budget *u, const struct rvl_tiling *t)
+{
+	return t->wgt_slots * t->wgt_words + t->prm_slots * t->prm_words <= u->wgt;
+}
+
 static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 {
 	const struct rvl_layer *l = u->l;
@@ -481,8 +504,7 @@ static void slot_sizes(const struct budget *u, struct rvl_tiling *t)
 	t->in_words = l->from ? 0 :
 				(t->in_ring ? t->in_ring : in_rows(l, t, ch)) * blocks *
 					rvl_row_pitch(u->b, &u->nest, in_cols(l, t, cw));
-	t->wgt_words = t->og * slot_blocks(&u->nest, t);
-	t->prm_words = t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
+	wgt_sizes(u, t);
 	t->acc_words = ch * cw * t->og;
 	t->out_words = t->th * t->tw * t->og * u->ratio << (l->out.v.wide || l->b.v.wide);
 	t->bit_words = bit_words(u->b, l, t->th, t->tw);
@@ -500,8 +522,7 @@ static bool conv_fits(const struct budget *u, const struct rvl_tiling *t)
 	       rvl_in_words(t) + (t->out_slots + t->b_slots) * t->out_words +
 			       t->bit_slots * t->bit_words <=
 		       u->inp &&
-	       t->wgt_slots * t->wgt_words + t->prm_slots * t->prm_words <= u->wgt &&
-	       t->acc_slots * t->acc_words <= u->acc;
+	       weights_fit(u, t) && t->acc_slots * t->acc_words <= u->acc;
 }
 
 static void keep_cut(struct search *s, const struct rvl_tiling *c)
@@ -528,6 +549,8 @@ static void consider(struct search *s, const struct rvl_tiling *t, int64_t group
 		s->too_long = true;
 		return;
 	}
+	if (s->fit)
+		s->fit->t[s->fit->n++] = c;
 	if (s->cut)
 		keep_cut(s, &c);
 	if (!s->found || c.cost < s->best.cost) {
@@ -542,6 +565,9 @@ static bool tallest(const struct budget *u, struct rvl_tiling *t)
 	const struct rvl_layer *l = u->l;
 	int64_t lo = 0, hi = l->p.win.sy > MAX_KERNEL && !l->p.gather ? 1 : rvl_min(u->oh, u->th);
 
+	wgt_sizes(u, t);
+	if (!weights_fit(u, t)) /* whatever the height */
+		return false;
 	while (lo < hi) {
 		t->th = (lo + hi + 1) / 2;
 		slot_sizes(u, t);
@@ -597,20 +623,52 @@ static void try_heights(struct search *s, struct rvl_tiling *t, int64_t groups)
 	}
 }
 
+/* The cuts with the slots of @t among the @n of @fits, or NULL. */
+static const struct fits *fits_of(const struct fits *fits, int n, const struct rvl_tiling *t)
+{
+	for (int i = 0; i < n; i++)
+		if (fits[i].in_slots == t->in_slots && fits[i].wgt_slots == t->wgt_slots)
+			return &fits[i];
+	return NULL;
+}
+
+/*
+ * The ways to keep operands in one order of the loops. Some of them have the same slots; their cuts
+ * are not computed again.
+ */
+static void try_slots(struct search *s, struct rvl_tiling *t, int64_t groups, int copies)
+{
+	struct fits fits[KEEPS];
+	int n = 0;
+
+	for (int keep = 0; keep < KEEPS && !(s->any && s->found); keep++) {
+		const struct fits *same;
+
+		set_slots(&s->u, t, groups, copies, keep & 1, keep >> 1);
+		same = fits_of(fits, n, t);
+		for (uint32_t i = 0; same && s->cut && i < same->n; i++)
+			keep_cut(s, &same->t[i]);
+		if (same || t->in_slots > MAX_SLOTS || t->wgt_slots > MAX_SLOTS ||
+		    t->prm_slots > MAX_SLOTS)
+			continue;
+		fits[n].in_slots = t->in_slots;
+		fits[n].wgt_slots = t->wgt_slots;
+		fits[n].n = 0;
+		s->fit = &fits[n++];
+		if (tallest(&s->u, t))
+			try_heights(s, t, groups);
+	}
+	s->fit = NULL;
+}
+
 static void try_keeps(struct search *s, struct rvl_tiling *t, int64_t groups, int copies)
 {
 	/* All groups of output blocks fill the bits of a tile. */
 	for (int order = 0; order < (s->u.rows || s->u.l->has_bits ? 1 : 2); order++) {
-		for (int keep = 0; keep < 6; keep++) {
-			t->oc_outer = order;
-			set_slots(&s->u, t, groups, copies, keep & 1, keep >> 1);
-			if (t->in_slots > MAX_SLOTS || t->wgt_slots > MAX_SLOTS ||
-			    t->prm_slots > MAX_SLOTS || !tallest(&s->u, t))
-				continue;
-			try_heights(s, t, groups);
-			if (s->any && s->found)
-				return;
-		}
+		t->oc_outer = order;
+		try_slots(s, t, groups, copies);
+		if (s->any && s->found)
+			return;
 	}
 }
 
