@@ -130,6 +130,22 @@ static int encode(struct rvl_stream *s, enum rivulet_form form, enum rivulet_que
 	return rc;
 }
 
+/* Bytes of the fields of a form, from the header on. */
+#define FORM_BYTES(name, table) [RIVULET_FORM_##name] = sizeof(struct rivulet_insn_##name),
+static const uint8_t form_bytes[RIVULET_FORM_COUNT] = { RIVULET_ISA_FORMS(FORM_BYTES) };
+
+/* Whether the queue of @form is configured with the fields of @d already; else remembers them. */
+static bool given(struct rvl_stream *s, enum rivulet_form form, const struct rivulet_decoded *d)
+{
+	struct rivulet_decoded *last = &s->given[form];
+
+	if (last->form == form && !memcmp(&last->h, &d->h, form_bytes[form]))
+		return true;
+	memcpy(&last->h, &d->h, form_bytes[form]);
+	last->form = RIVULET_FORM_COUNT; /* until it is part of the stream */
+	return false;
+}
+
 static void config(struct rvl_stream *s, enum rivulet_form form, enum rivulet_queue q,
 		   const struct rivulet_decoded *d)
 {
@@ -154,7 +170,11 @@ static void config(struct rvl_stream *s, enum rivulet_form form, enum rivulet_qu
 
 void rvl_emit_cfg(struct rvl_stream *s, enum rivulet_form form, const struct rivulet_decoded *d)
 {
+	if (given(s, form, d))
+		return;
 	config(s, form, rivulet_form_table(form)->queue, d);
+	if (!s->rc)
+		s->given[form].form = form;
 }
 
 /* The first instructions of a profiled stream: where each queue's records go, patched at the end.

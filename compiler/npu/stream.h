@@ -52,6 +52,7 @@ struct rvl_stream {
 	uint32_t layer;
 	struct rivulet_insn shadow[4][RIVULET_CFG_COUNT];
 	bool shadowed[4][RIVULET_CFG_COUNT];
+	struct rivulet_decoded given[RIVULET_FORM_COUNT]; /* the last of each form that has a queue of its own */
 	struct rivulet_insn_c_out c_out; /* the last of each that was configured */
 	struct rivulet_insn_a_src a_src;
 	struct rivulet_insn_a_dst a_dst;
