@@ -107,6 +107,15 @@ static void sum_base(const struct rvl_f32_sum_call *c)
 #define PAIRED_PANELS 4	/* and panels of one row */
 #define BLOCK 8		/* rows of weights, which lie apart, that stay in the first-level cache */
 
+/* Two int16, which need not be aligned as an int32 is, in every element. */
+INLINE AVX2 __m256i pair_of(const int16_t *v)
+{
+	int32_t pair;
+
+	memcpy(&pair, v, sizeof(pair));
+	return _mm256_set1_epi32(pair);
+}
+
 /*
  * Adds products of two rows of weights and as many values of each row of v, which are a pair of int16
  * at @v. A row of v is read when it is needed, because the sums of four rows fill the registers.
@@ -120,8 +129,7 @@ INLINE AVX2 void add_pair(__m128i first, __m128i second, const int16_t *v, int64
 
 #pragma GCC unroll 4
 	for (int r = 0; r < rows; r++) {
-		__m256i pair = _mm256_castps_si256(
-			_mm256_broadcast_ss((const float *)(const void *)(v + r * v_row)));
+		__m256i pair = pair_of(v + r * v_row);
 
 		sum[r][0] = _mm256_add_epi32(sum[r][0], _mm256_madd_epi16(pair, w0));
 		sum[r][1] = _mm256_add_epi32(sum[r][1], _mm256_madd_epi16(pair, w1));
