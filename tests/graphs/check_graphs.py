@@ -293,6 +293,11 @@ SAME_BITS = {"Reshape", "Transpose", "Concat", "Slice", "Split", "Pad", "Squeeze
              "Compress", "ReverseSequence", "CenterCropPad", "QuantizeLinear", "DynamicQuantizeLinear"}
 
 
+def known_shape(shape):
+    """The dimensions, or none, so that all elements get the same noise, if shape inference leaves one out."""
+    return [d.dim_value for d in shape.dim] if all(d.HasField("dim_value") for d in shape.dim) else []
+
+
 def disturbed(model, seed):
     """
     The model with the float operands of its nodes multiplied by 1 + noise, element by element. Nodes of NOISE also
@@ -301,7 +306,7 @@ def disturbed(model, seed):
     rng = np.random.default_rng(seed)
     shaped = onnx.shape_inference.infer_shapes(model).graph
     infos = list(shaped.value_info) + list(shaped.output) + list(shaped.input)
-    shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in infos
+    shapes = {v.name: known_shape(v.type.tensor_type.shape) for v in infos
               if v.type.tensor_type.elem_type == TensorProto.FLOAT and v.type.tensor_type.HasField("shape")}
     shapes.update({t.name: list(t.dims) for t in model.graph.initializer if t.data_type == TensorProto.FLOAT})
     new = onnx.ModelProto()
@@ -531,8 +536,19 @@ def check_bounds():
     assert not excused_too_often(collections.Counter())
 
 
+def check_noise():
+    """onnxruntime must run a disturbed model of which shape inference leaves dimensions out."""
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node("Reshape", ["x", "s"], ["r"]), helper.make_node("Exp", ["r"], ["y"])], "noise",
+                              [value("x", TensorProto.FLOAT, [6]), value("s", TensorProto.INT64, [2])], [value("y", TensorProto.FLOAT, None)])
+    model = disturbed(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), 1)
+    feeds = {"x": np.zeros(6, np.float32), "s": np.array([2, 3])}
+    assert reference(model.SerializeToString(), feeds, False)[0].shape == (2, 3)
+
+
 def main():
     check_bounds()
+    check_noise()
     parser = argparse.ArgumentParser()
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--one", action="store_true")
