@@ -225,6 +225,10 @@ void rvl_rt_exec_stop(struct rivulet_exec *x, int error, const char *text)
 	atomic_store(&x->abandoned, true);
 	x->result.error = error;
 	snprintf(x->result.text, sizeof(x->result.text), "%s", text);
+	if (x->held) {
+		x->held = NULL;
+		x->running--;
+	}
 	if (x->running)
 		rvl_rt_workers_interrupt(x->img->rt->pool);
 	else
@@ -385,13 +389,18 @@ static bool is_ready(const struct rivulet_exec *x, uint32_t i)
 }
 
 /* Tasks of adjacent steps are adjacent. */
-static void cpu_work(struct rvl_rt_task *t)
+static void run_chain(struct rvl_rt_task *t)
 {
 	struct rvl_rt_task *s = t, *last = t + t->chain - 1;
 
 	rvl_rt_cpu_run(s);
 	while (s < last && !s->error)
 		rvl_rt_cpu_run(++s);
+}
+
+static void cpu_work(struct rvl_rt_task *t)
+{
+	run_chain(t);
 	rvl_rt_complete(t->x->img->rt, t);
 }
 
@@ -483,6 +492,13 @@ static uint32_t chain_of(const struct rivulet_exec *x, uint32_t i)
 	return i >= x->img->tail && i == x->first ? x->img->prog->steps - i : 1;
 }
 
+/* Whether the caller runs the steps from @i on, to the end, where it waits for them anyway. */
+static bool may_hold(const struct rivulet_exec *x, uint32_t i)
+{
+	return x->params.waits && (!x->params.deadline || x->params.soft) && !x->img->rt->offload &&
+	       i + chain_of(x, i) == x->img->prog->steps;
+}
+
 static void push_cpu(struct rivulet_exec *x, uint32_t i)
 {
 	struct rvl_rt_task *t = &x->task[i];
@@ -491,6 +507,10 @@ static void push_cpu(struct rivulet_exec *x, uint32_t i)
 	for (uint32_t k = 0; k < t->chain; k++) {
 		t[k].state = RVL_RT_RUNNING;
 		t[k].error = 0;
+	}
+	if (may_hold(x, i)) {
+		x->held = t;
+		return;
 	}
 	t->work = cpu_work;
 	t->owner = x->params.owner;
@@ -660,6 +680,15 @@ int rivulet_exec_start(struct rivulet_exec *x, const struct rivulet_exec_params 
 	return 0;
 }
 
+static void run_held(struct rivulet_exec *x)
+{
+	struct rvl_rt_task *t = x->held;
+
+	x->held = NULL;
+	run_chain(t);
+	rvl_rt_exec_done(t);
+}
+
 int rivulet_exec_wait(struct rivulet_exec *x, int timeout_ms)
 {
 	int64_t end = timeout_ms < 0 ? INT64_MAX : rvl_rt_now() + timeout_ms * 1000000ll;
@@ -668,6 +697,8 @@ int rivulet_exec_wait(struct rivulet_exec *x, int timeout_ms)
 		int64_t left = end - rvl_rt_now();
 		int ms = end == INT64_MAX ? -1 : left < 0 ? 0 : (int)((left + 999999) / 1000000), r;
 
+		if (x->held)
+			run_held(x);
 		r = x->link && x->stopping && !x->running ? 0 : rvl_rt_poll(x->img->rt, ms);
 		if (r < 0)
 			return r;

@@ -227,6 +227,7 @@ struct rivulet_exec {
 	bool busy;			/* from start until the callback */
 	bool stopping;			/* no further step is issued */
 	atomic_bool abandoned;		/* workers leave its CPU steps; any thread */
+	struct rvl_rt_task *held;	/* the last CPU steps, which rivulet_exec_wait() runs; or NULL */
 	uint32_t first;			/* first step that is not done */
 	uint32_t running;
 	struct rivulet_exec *next, **link;	/* rt->active or rt->finished */

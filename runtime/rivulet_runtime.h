@@ -209,6 +209,12 @@ struct rivulet_exec_params {
 	uint32_t min_level;	/* the device defers lower levels until its NPU steps have run */
 	uint32_t variant;	/* 1 + level whose commands run, whatever the device's level is; 0: its own */
 	bool soft;		/* the deadline is only that hint: a late run goes on to its end */
+	/*
+	 * The next call for this run is rivulet_exec_wait() without a limit of time. Its last CPU steps
+	 * may then run in that call, without the time that handing them to a worker takes. Not with a
+	 * deadline that ends the run, which the calling thread could not see meanwhile.
+	 */
+	bool waits;
 	void (*done)(struct rivulet_exec *x, void *data);	/* from dispatch or wait, once; may be NULL */
 	void *data;
 	/*

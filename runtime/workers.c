@@ -35,6 +35,7 @@ struct loop {
 	void *arg;
 	const atomic_bool *stop;	/* or NULL */
 	uint32_t n;
+	uint32_t most;			/* helpers */
 	_Atomic uint32_t taken;
 	_Atomic uint32_t helpers;	/* workers inside; changed under the lock */
 };
@@ -145,12 +146,12 @@ static void loop_work(struct loop *l)
 	rvl_rt_workers_exit(NULL);
 }
 
-/* Called with the lock. Returns a loop that has shares left, or NULL. */
+/* Called with the lock. Returns a loop that has shares left and room for a helper, or NULL. */
 static struct loop *open_loop(struct rivulet_workers *p)
 {
 	struct loop *l = p->loops;
 
-	while (l && (atomic_load(&l->taken) >= l->n || is_stopped(l->stop)))
+	while (l && (atomic_load(&l->taken) >= l->n || l->helpers >= l->most || is_stopped(l->stop)))
 		l = l->next;
 	return l;
 }
@@ -323,10 +324,11 @@ static void close_loop(struct rivulet_workers *p, struct loop *l)
 		pthread_cond_wait(&p->left, &p->lock);
 }
 
+/* A thread that is no worker takes the place of one. */
 static void shared_loop(struct rivulet_workers *p, uint32_t n, void (*fn)(void *arg, uint32_t i),
 			void *arg, const atomic_bool *stop)
 {
-	struct loop l = { .fn = fn, .arg = arg, .n = n, .stop = stop };
+	struct loop l = { .fn = fn, .arg = arg, .n = n, .stop = stop, .most = p->n - !worker_number };
 
 	pthread_mutex_lock(&p->lock);
 	l.next = p->loops;

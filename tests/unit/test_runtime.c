@@ -159,6 +159,57 @@ static void wait_at_gate(struct rvl_rt_task *t)
 #define ATTEMPTS 8 /* to start a run before its deadline */
 
 /*
+ * While both workers wait at the gate, a run whose caller waits for it runs on that thread. It can be
+ * cancelled or released before, and one with a deadline is left to the workers.
+ */
+START_TEST(waiting_threads_run_steps)
+{
+	struct made *m = calloc(1, sizeof(*m));
+	float *x = calloc(BIG, 4), *y = calloc(BIG, 4);
+	struct rivulet_exec_params p = { .waits = true };
+	struct rvl_rt_task block[2] = { { .work = wait_at_gate }, { .work = wait_at_gate } };
+	struct rivulet_exec *e;
+
+	add_tensor(m, RIVULET_PLACE_INPUT, 0, BIG);
+	add_tensor(m, RIVULET_PLACE_OUTPUT, 0, BIG);
+	add_tensor(m, RIVULET_PLACE_ARENA, 0, BIG);
+	add_step(m, 0, 0, 2);
+	add_step(m, 2, 0, 1);
+	make_file(m);
+	e = exec_of(m->file, m->size);
+	x[1] = 2;
+	bind(e, 0, x, 4 * BIG);
+	bind(e, 1, y, 4 * BIG);
+	pthread_mutex_lock(&gate);
+	rvl_rt_workers_push(workers, &block[0]);
+	rvl_rt_workers_push(workers, &block[1]);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(rivulet_exec_start(e, &p, &err), 0);
+		ck_assert_int_eq(rivulet_exec_wait(e, -1), 0);
+		ck_assert_float_eq(y[1], 6);
+		ck_assert_uint_eq(rivulet_exec_step(e, 1)->worker, 0);
+		y[1] = 0;
+		ck_assert_int_eq(rivulet_exec_start(e, &p, &err), 0);
+		rivulet_exec_cancel(e);
+		ck_assert_int_eq(rivulet_exec_wait(e, -1), -ECANCELED);
+		ck_assert_float_eq(y[1], 0);
+	}
+	pthread_mutex_unlock(&gate);
+	p.deadline = rvl_rt_now() + 60000000000ll;
+	ck_assert_int_eq(rivulet_exec_start(e, &p, &err), 0);
+	ck_assert_int_eq(rivulet_exec_wait(e, -1), 0);
+	ck_assert_uint_gt(rivulet_exec_step(e, 1)->worker, 0);
+	p.deadline = 0;
+	ck_assert_int_eq(rivulet_exec_start(e, &p, &err), 0);
+	rivulet_exec_unref(e);
+	free(m->file);
+	free(m);
+	free(x);
+	free(y);
+}
+END_TEST
+
+/*
  * Starts a run whose deadline is to come while its first step is queued behind the closed gate. On a
  * loaded machine the thread may sleep past the deadline before the start: such a run is repeated with
  * four times the time. @block: two for each attempt, because those of an earlier one may still run.
@@ -930,6 +981,34 @@ START_TEST(parallel_loops)
 }
 END_TEST
 
+struct crowd {
+	atomic_int inside, most;
+};
+
+static void enter(void *arg, uint32_t i)
+{
+	struct crowd *c = arg;
+	int inside = atomic_fetch_add(&c->inside, 1) + 1, most = atomic_load(&c->most);
+
+	(void)i;
+	while (inside > most && !atomic_compare_exchange_weak(&c->most, &most, inside))
+		;
+	nanosleep(&(struct timespec) { .tv_nsec = 200000 }, NULL);
+	atomic_fetch_sub(&c->inside, 1);
+}
+
+/* A loop of a thread that is no worker has no more threads than there are workers. */
+START_TEST(callers_take_the_place_of_a_worker)
+{
+	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
+	struct crowd c = { 0 };
+
+	for (int i = 0; i < 20; i++)
+		k->parallel(k->ctx, 16, enter, &c);
+	ck_assert_int_le(c.most, 2);
+}
+END_TEST
+
 /** struct meeting - a task of owner B whose loop ends only when the test says so, and two of A */
 struct meeting {
 	struct rvl_rt_task a[2], b;
@@ -991,20 +1070,25 @@ static void second_of_a(struct rvl_rt_task *t)
 	sem_post(&meeting.second_ran);
 }
 
-static void meet(void *arg, uint32_t i)
+static pthread_barrier_t all;
+
+static void meet(struct rvl_rt_task *t)
 {
-	(void)i;
-	pthread_barrier_wait(arg);
+	(void)t;
+	pthread_barrier_wait(&all);
 }
 
 /* Returns when both workers wait for work. Until then a task would start a spare thread. */
 static void await_workers(void)
 {
-	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
-	pthread_barrier_t all;
+	static struct rvl_rt_task each[2];
 
 	pthread_barrier_init(&all, NULL, 3);
-	k->parallel(k->ctx, 3, meet, &all);
+	for (int i = 0; i < 2; i++) {
+		each[i] = (struct rvl_rt_task) { .work = meet };
+		rvl_rt_workers_push(workers, &each[i]);
+	}
+	pthread_barrier_wait(&all);
 	pthread_barrier_destroy(&all);
 }
 
@@ -1062,6 +1146,8 @@ int main(void)
 	tcase_add_loop_test(t, hostile, 0, 2);
 	tcase_add_test(t, other_target);
 	tcase_add_test(t, parallel_loops);
+	tcase_add_test(t, callers_take_the_place_of_a_worker);
+	tcase_add_test(t, waiting_threads_run_steps);
 	tcase_add_test(t, loops_hold_up_nobody);
 	suite_add_tcase(s, t);
 	return run_suite(s);

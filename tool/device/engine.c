@@ -728,7 +728,8 @@ int rvl_engine_counted(struct rvl_engine *e, uint64_t *values)
 	return r ? fail_lib(r) : 0;
 }
 
-int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_ns, int priority)
+/* @waits: rvl_engine_wait() follows at once. */
+static int start_run(struct rvl_engine *e, uint32_t instance, uint64_t timeout_ns, int priority, bool waits)
 {
 	struct instance *in = &e->inst[instance];
 	int r;
@@ -743,13 +744,18 @@ int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_n
 		return r ? fail_lib(r) : 0;
 	}
 	{
-		struct rivulet_exec_params p = { 0 };
+		struct rivulet_exec_params p = { .waits = waits };
 		struct rivulet_runtime_error err;
 
 		p.deadline = timeout_ns ? (int64_t)(in->started + timeout_ns) : 0;
 		r = rivulet_exec_start(in->exec, &p, &err);
 		return r ? rvl_tool_fail(rvl_exit_of(r), "%s", err.text) : 0;
 	}
+}
+
+int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_ns, int priority)
+{
+	return start_run(e, instance, timeout_ns, priority, false);
 }
 
 /* Puts the shapes that the instance's run found into the descriptions of the bounded outputs. */
@@ -811,6 +817,13 @@ int rvl_engine_wait(struct rvl_engine *e, uint32_t instance, struct rvl_run_stat
 		local_stats(in, stats);
 	stats->wall_ns = rvl_tool_now() - in->started;
 	return 0;
+}
+
+int rvl_engine_run(struct rvl_engine *e, uint32_t instance, struct rvl_run_stats *stats)
+{
+	int r = start_run(e, instance, 0, 0, true);
+
+	return r ? r : rvl_engine_wait(e, instance, stats);
 }
 
 static bool ended(const struct rvl_engine *e, const struct instance *in)

@@ -101,6 +101,8 @@ int rvl_engine_counted(struct rvl_engine *e, uint64_t *values);
 int rvl_engine_start(struct rvl_engine *e, uint32_t instance, uint64_t timeout_ns, int priority);
 /** rvl_engine_wait() - until the instance's run ended. 0 or an enum rvl_exit; @stats may be NULL */
 int rvl_engine_wait(struct rvl_engine *e, uint32_t instance, struct rvl_run_stats *stats);
+/** rvl_engine_run() - start and wait, with less overhead. Only while no other run is in flight */
+int rvl_engine_run(struct rvl_engine *e, uint32_t instance, struct rvl_run_stats *stats);
 /** rvl_engine_any() - wait until one of the runs in flight ended: its instance, or negative */
 int rvl_engine_any(struct rvl_engine *e);
 

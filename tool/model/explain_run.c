@@ -77,9 +77,7 @@ int rvl_explain_run(const char *path, const void *program, size_t size, const ch
 	if (r)
 		return r;
 	rvl_engine_randomise(engine, 0, SEED);
-	r = rvl_engine_start(engine, 0, 0, 0);
-	if (!r)
-		r = rvl_engine_wait(engine, 0, NULL);
+	r = rvl_engine_run(engine, 0, NULL);
 	for (uint32_t i = 0; !r && i < rvl_engine_program(engine)->steps; i++)
 		r = add_step(rvl_engine_exec(engine, 0), i, e, spans);
 	e->spans = (struct rivulet_explain_span *)spans->data;

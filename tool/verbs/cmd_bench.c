@@ -96,13 +96,6 @@ static uint64_t processor_time(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static int one_run(struct bench *b, struct rvl_run_stats *s)
-{
-	int e = rvl_engine_start(b->engine, 0, 0, 0);
-
-	return e ? e : rvl_engine_wait(b->engine, 0, s);
-}
-
 static void add(struct rvl_run_stats *sum, const struct rvl_run_stats *s)
 {
 	sum->cycles += s->cycles;
@@ -117,7 +110,7 @@ static int latency(struct bench *b)
 	int e = 0;
 
 	for (uint64_t i = 0; !e && i < b->warmup && !rvl_interrupted(); i++)
-		e = one_run(b, &s);
+		e = rvl_engine_run(b->engine, 0, &s);
 	/* Reading the monitor clears it: the warm-up does not count. */
 	if (!e && b->counters)
 		e = rvl_engine_counted(b->engine, b->count);
@@ -126,7 +119,7 @@ static int latency(struct bench *b)
 	while (!e && goes_on(b, b->latency.n, start)) {
 		uint64_t used = processor_time();
 
-		e = one_run(b, &s);
+		e = rvl_engine_run(b->engine, 0, &s);
 		if (!e)
 			e = keep(&b->processor, processor_time() - used);
 		if (!e)

@@ -123,9 +123,7 @@ static int run_device(struct compare *c)
 		r = rvl_tool_fail(RVL_EXIT_FAILED, "out of memory");
 	for (uint64_t run = 0; run < c->result.kept && !r; run++) {
 		feed(c, run);
-		r = rvl_engine_start(c->engine, 0, 0, 0);
-		if (!r)
-			r = rvl_engine_wait(c->engine, 0, NULL);
+		r = rvl_engine_run(c->engine, 0, NULL);
 		if (!r)
 			add_outputs(c, run);
 	}

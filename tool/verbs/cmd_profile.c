@@ -273,9 +273,7 @@ static int run_twice(struct profile *p)
 
 	rvl_engine_randomise(p->engine, 0, p->seed);
 	for (int i = 0; !e && i < 2; i++) {
-		e = rvl_engine_start(p->engine, 0, 0, 0);
-		if (!e)
-			e = rvl_engine_wait(p->engine, 0, NULL);
+		e = rvl_engine_run(p->engine, 0, NULL);
 	}
 	p->origin = rivulet_exec_result(rvl_engine_exec(p->engine, 0))->start_ns;
 	return e;
