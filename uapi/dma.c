@@ -292,18 +292,138 @@ static bool alone(const struct dma *d, enum dma_user who)
 	return true;
 }
 
+/* ---- steps that repeat ---- */
+
+#define STATE_MOST 32 /* bursts outstanding, and steps in a FIFO, of a state */
+#define STATES	   4  /* that are compared of an instruction before it is taken not to repeat */
+#define LEAST	   8  /* times that a state has to repeat to be looked for */
+
+/*
+ * What the grants of a transfer depend on, if its steps are equal: cycles relative to that of the
+ * next grant, of the bursts outstanding and of the steps in the FIFO.
+ */
+struct state {
+	uint64_t free, spad, ready, count;
+	uint64_t release[STATE_MOST], bytes[STATE_MOST], grant[STATE_MOST];
+};
+
+/* The search for two equal states that are as many steps apart as bursts may be outstanding. */
+struct repeat {
+	uint64_t wait;	   /* steps to the next state; 0: none */
+	uint64_t at, busy; /* of @state: cycle of the next grant, and dma_run.busy */
+	uint32_t states;   /* taken so far */
+	struct state state;
+};
+
+static bool all_equal(const struct dma_transfer *t)
+{
+	return !t->stripped && !t->bursts.rest && !t->beats.rest && !t->words.rest &&
+	       !t->bytes.rest;
+}
+
+static void repeat_init(struct repeat *p, const struct dma *d, const struct dma_transfer *t,
+			uint64_t at, uint64_t until)
+{
+	uint64_t bursts = d->board->bursts, step = t->part.beats + d->board->burst_gap;
+
+	p->states = 0;
+	p->wait = 0;
+	if (all_equal(t) && bursts <= STATE_MOST && t->steps - t->step > LEAST * bursts &&
+	    until - at > LEAST * bursts * step)
+		p->wait = bursts;
+}
+
+/* False where the FIFO has too many steps for a state. */
+static bool state_of(const struct dma *d, const struct dma_transfer *t, uint64_t at,
+		     struct state *s)
+{
+	const struct dma_fifo *f = t->fifo;
+
+	s->free = d->free - at;
+	s->spad = t->spad - at;
+	s->ready = t->ready - at;
+	s->count = f->count;
+	if (f->count > STATE_MOST)
+		return false;
+	for (uint32_t i = 0; i < f->count; i++) {
+		s->release[i] = f->release[(f->head + i) % DMA_FIFO_MAX] - at;
+		s->bytes[i] = f->bytes[(f->head + i) % DMA_FIFO_MAX];
+	}
+	for (uint32_t i = 0; i < d->board->bursts; i++)
+		s->grant[i] = d->grant[(d->grants - 1 - i) % DMA_GRANTS] - at;
+	return true;
+}
+
+static bool same_state(const struct state *a, const struct state *b, uint32_t bursts)
+{
+	return a->free == b->free && a->spad == b->spad && a->ready == b->ready &&
+	       a->count == b->count &&
+	       !memcmp(a->release, b->release, a->count * sizeof(*a->release)) &&
+	       !memcmp(a->bytes, b->bytes, a->count * sizeof(*a->bytes)) &&
+	       !memcmp(a->grant, b->grant, bursts * sizeof(*a->grant));
+}
+
+/* Makes @n steps, after which all cycles are @cycles later. */
+static void skip(struct dma *d, struct dma_transfer *t, uint64_t n, uint64_t cycles)
+{
+	struct dma_fifo *f = t->fifo;
+
+	t->step += n;
+	t->spad += cycles;
+	t->ready += cycles;
+	d->free += cycles;
+	for (uint32_t i = 0; i < f->count; i++)
+		f->release[(f->head + i) % DMA_FIFO_MAX] += cycles;
+	for (uint32_t i = 0; i < d->board->bursts; i++)
+		d->grant[(d->grants - 1 - i) % DMA_GRANTS] += cycles;
+}
+
+/*
+ * Skips the steps in which the state repeats before cycle @until. @at: of the next grant; returns
+ * that of the grant behind the skipped ones.
+ */
+static uint64_t skip_repeats(struct dma *d, struct dma_transfer *t, struct repeat *p, uint64_t at,
+			     uint64_t until, struct dma_run *r)
+{
+	uint64_t bursts = d->board->bursts, each = at - p->at, n;
+	struct state now;
+
+	if (!state_of(d, t, at, &now) || p->states == STATES)
+		return at;
+	if (!p->states++ || !same_state(&p->state, &now, bursts)) {
+		p->state = now;
+		p->at = at;
+		p->busy = r->busy;
+		p->wait = bursts;
+		return at;
+	}
+	if (at >= until || t->step + 1 >= t->steps)
+		return at;
+	n = (t->steps - 1 - t->step) / bursts;
+	if (n > (until - at) / each)
+		n = (until - at) / each;
+	skip(d, t, n * bursts, n * each);
+	r->busy += n * (r->busy - p->busy);
+	r->last += n * each;
+	return at + n * each;
+}
+
 /* The grants of dma_run(), without questions whose answers @who gives. */
 static ALWAYS_INLINE uint64_t run(struct dma *d, enum dma_user who, uint64_t at, uint64_t until,
 				  uint32_t slow, struct dma_run *r)
 {
 	struct dma_transfer t = d->transfer[who];
+	struct repeat p;
 
+	repeat_init(&p, d, &t, at, until);
 	while (t.step + 1 < t.steps && at < until) {
 		struct dma_grant g = serve(d, who, &t, at, slow);
 
 		r->last = at;
 		r->busy += g.free - at;
 		at = later(port_ready(d), t.ready);
+		if (p.wait && !--p.wait)
+			at = skip_repeats(d, &t, &p, at, until, r);
 	}
 	d->transfer[who] = t;
 	return at;

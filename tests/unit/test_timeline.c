@@ -2,6 +2,7 @@
 /*
  * Time: the cost of each instruction, and each rule of docs/isa.md 3, with values computed by hand.
  */
+#include "dma.h"
 #include "npu_rig.h"
 #include "suite.h"
 
@@ -530,6 +531,78 @@ START_TEST(latency_moves_everything)
 }
 END_TEST
 
+/* An instruction whose steps are equal, or, in one case of three, of any size. */
+static struct rivulet_cost random_transfer(bool store)
+{
+	uint64_t steps = 1 + random() % (random() % 2 ? 3000 : 40), each = 1 + random() % 16;
+	struct rivulet_cost c = { .bursts = steps,
+				  .beats = steps * each,
+				  .write_bytes = store ? steps * each * (1 + random() % 16) : 0,
+				  .spad = steps * (random() % 40),
+				  .pad = random() % 5 };
+
+	if (random() % 3)
+		return c;
+	c.beats += random() % steps;
+	c.write_bytes += store ? random() % steps : 0;
+	c.spad += random() % steps;
+	c.strips = random() % 2 ? random() % steps : 0;
+	return c;
+}
+
+/* Grants all steps of @who one by one before cycle @until, as dma_run() does. */
+static struct dma_run grant_each(struct dma *d, enum dma_user who, uint64_t at, uint64_t until,
+				 uint32_t slow)
+{
+	struct dma_run r = { .last = at, .next = at };
+
+	while (at < until && d->transfer[who].step + 1 < d->transfer[who].steps) {
+		struct dma_grant g = dma_serve(d, who, at, slow);
+
+		r.last = at;
+		r.busy += g.free - at;
+		r.next = at = dma_next(d, &who);
+	}
+	return r;
+}
+
+/* Steps that repeat are skipped: whatever is granted behind them has the same times. */
+START_TEST(runs_of_grants)
+{
+	static struct dma run, each;
+	int cases = random_cases(3000);
+
+	srandom(_i + 1);
+	rig.board.bursts = 1 + random() % 40;
+	rig.board.burst_gap = random() % 4;
+	rig.board.mem_latency = 1 + random() % 400;
+	dma_init(&run, &rig.board);
+	dma_init(&each, &rig.board);
+	for (uint64_t n = 0, now = 0; n < (uint64_t)cases / 10; n++) {
+		enum dma_user who = random() % 2 ? DMA_LOAD : DMA_STORE, found = who;
+		struct rivulet_cost c = random_transfer(who == DMA_STORE);
+		uint32_t slow = random() % 2 ? random() % 500 : 0;
+
+		dma_start(&run, who, &c, now);
+		dma_start(&each, who, &c, now);
+		for (now = dma_next(&run, &found); run.transfer[who].on;
+		     now = dma_next(&run, &found)) {
+			uint64_t until = now + random() % 60000;
+			struct dma_run a = dma_run(&run, who, now, until, slow);
+			struct dma_run b = grant_each(&each, who, now, until, slow);
+
+			ck_assert_uint_eq(a.next, b.next);
+			ck_assert_uint_eq(a.last, b.last);
+			ck_assert_uint_eq(a.busy, b.busy);
+			ck_assert_uint_eq(dma_serve(&run, who, a.next, slow).end,
+					  dma_serve(&each, who, a.next, slow).end);
+			ck_assert_uint_eq(dma_next(&run, &found), dma_next(&each, &found));
+		}
+		now = run.free;
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("timeline");
@@ -556,6 +629,7 @@ int main(void)
 	tcase_add_test(t, flight_by_hand);
 	tcase_add_test(t, overflow_counts_arrivals);
 	tcase_add_test(t, latency_moves_everything);
+	tcase_add_loop_test(t, runs_of_grants, 0, 10);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
