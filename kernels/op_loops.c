@@ -288,7 +288,7 @@ void rvl_broadcast_strides(const struct rvl_shape *s, const struct rvl_shape *to
 
 /* ---- rows ---- */
 
-#define ROW 256		/* elements computed at a time */
+#define ROW 512		/* elements computed at a time */
 
 enum rvl_class rvl_class_of(enum rvl_type type)
 {

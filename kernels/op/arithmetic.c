@@ -41,12 +41,39 @@ static int run_class(struct rvl_call *c, const struct functions *fn)
 	return rvl_rows(c, k, k, function_of(fn, k));
 }
 
-/* Functions whose bool result is computed as an unsigned number. */
-static int run_compare(struct rvl_call *c, const struct functions *fn)
-{
-	enum rvl_class k = rvl_class_of(c->in[0].type);
+/* A comparison of rows of a type, whose results are bytes of 0 and 1. */
+#define ROW_COMPARE(name, ctype, expr) \
+	static void name(const struct rvl_call *c, int64_t n, union rvl_row y, \
+			 const union rvl_row *x) \
+	{ \
+		const ctype *left = (const void *)x[0].u, *right = (const void *)x[1].u; \
+		uint8_t *restrict to = (void *)y.u; \
+		(void)c; \
+		for (int64_t i = 0; i < n; i++) { \
+			ctype a = left[i], b = right[i]; \
+			to[i] = (expr); \
+		} \
+	}
 
-	return rvl_rows(c, k, RVL_CLASS_U64, function_of(fn, k));
+/* The rows of a comparison: int32, which models compare most, is not widened. */
+struct comparisons {
+	rvl_row_fn f32, f64, s32, s64, u64;
+};
+
+static int run_compare(struct rvl_call *c, const struct comparisons *fn)
+{
+	if (c->in[0].type == RVL_TYPE_S32)
+		return rvl_rows_typed(c, 2, RVL_TYPE_S32, RVL_TYPE_BOOL, fn->s32);
+	switch (rvl_class_of(c->in[0].type)) {
+	case RVL_CLASS_F32:
+		return rvl_rows_typed(c, 2, RVL_TYPE_F32, RVL_TYPE_BOOL, fn->f32);
+	case RVL_CLASS_F64:
+		return rvl_rows_typed(c, 2, RVL_TYPE_F64, RVL_TYPE_BOOL, fn->f64);
+	case RVL_CLASS_S64:
+		return rvl_rows_typed(c, 2, RVL_TYPE_S64, RVL_TYPE_BOOL, fn->s64);
+	default:
+		return rvl_rows_typed(c, 2, RVL_TYPE_U64, RVL_TYPE_BOOL, fn->u64);
+	}
 }
 
 #define RUN_CLASS(name, ff, sf, uf, ...) \
@@ -56,14 +83,16 @@ static int run_compare(struct rvl_call *c, const struct functions *fn)
 	}
 
 #define RUN_COMPARE(name, expr) \
-	ROW2(name##_f, f, u, expr) \
-	ROW2(name##_s, s, u, expr) \
-	ROW2(name##_u, u, u, expr) \
-	ROW2(name##_d, d, u, expr) \
+	ROW_COMPARE(name##_f32, float, expr) \
+	ROW_COMPARE(name##_f64, double, expr) \
+	ROW_COMPARE(name##_s32, int32_t, expr) \
+	ROW_COMPARE(name##_s64, int64_t, expr) \
+	ROW_COMPARE(name##_u64, uint64_t, expr) \
 	static int run_##name(struct rvl_call *c) \
 	{ \
-		return run_compare(c, &(const struct functions) { \
-			.f = name##_f, .s = name##_s, .u = name##_u, .d = name##_d }); \
+		return run_compare(c, &(const struct comparisons) { \
+			.f32 = name##_f32, .f64 = name##_f64, .s32 = name##_s32, \
+			.s64 = name##_s64, .u64 = name##_u64 }); \
 	}
 
 /* Sums of integers wrap around, so that they are computed on unsigned integers. */

@@ -290,6 +290,16 @@ START_TEST(comparisons)
 		op_ok(1);
 		OP_WANT(0, BOOL, uint8_t, DIMS(3), w[0], w[1], w[2]);
 		op_begin(ops[i].name, ops[i].opset);
+		IN_S32(DIMS(2, 1), INT32_MIN, 7);
+		IN_S32(DIMS(3), INT32_MAX, 7, INT32_MIN);
+		op_ok(1);
+		OP_WANT(0, BOOL, uint8_t, DIMS(2, 3), w[0], w[0], w[1], w[0], w[1], w[2]);
+		op_begin(ops[i].name, ops[i].opset);
+		OP_IN(F64, double, DIMS(3), -1, 0x1p-60, 1 + 0x1p-50);
+		OP_IN(F64, double, DIMS(3), 1, 0x1p-60, 1);
+		op_ok(1);
+		OP_WANT(0, BOOL, uint8_t, DIMS(3), w[0], w[1], w[2]);
+		op_begin(ops[i].name, ops[i].opset);
 		OP_IN(U64, uint64_t, DIMS(3), 1, UINT64_MAX, UINT64_MAX);
 		OP_IN(U64, uint64_t, DIMS(3), UINT64_MAX, UINT64_MAX, 1);
 		op_ok(1);
