@@ -171,6 +171,12 @@ int rvl_cascade(struct rvl_backend *be, struct rvl_bstep *step);
 void rvl_note_cascades(struct rvl_backend *be);
 /** Decides whose first weights of the @n layers of a step load ahead, if the options allow it. */
 int rvl_prefetch_layers(struct rvl_backend *be, struct rvl_layer **l, uint32_t n);
+/**
+ * Decides whether weights of the @n layers of a step load early, whenever the port is idle; @seg is the
+ * timeline without, and becomes that of what is decided.
+ */
+int rvl_load_early(struct rvl_backend *be, struct rvl_layer **l, uint32_t n,
+		   struct rivulet_explain_segment *seg);
 /** Slots, stores and products of the NPU steps; once rvl_cascade() has decided. */
 void rvl_steps_sum(struct rvl_backend *be);
 

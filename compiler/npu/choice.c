@@ -11,6 +11,7 @@ struct rvl_choice rvl_choice_of(const struct rvl_layer *l)
 				    .to = l->to,
 				    .inp = { l->inp[0], l->inp[1] },
 				    .ahead = l->ahead,
+				    .early = l->early,
 				    .too_long = l->too_long,
 				    .note = l->note,
 				    .contest = l->contest };
@@ -27,6 +28,7 @@ void rvl_choice_use(struct rvl_layer *l, const struct rvl_choice *c)
 	l->inp[0] = c->inp[0];
 	l->inp[1] = c->inp[1];
 	l->ahead = c->ahead;
+	l->early = c->early;
 	l->too_long = c->too_long;
 	l->note = c->note;
 	l->contest = c->contest;

@@ -44,6 +44,8 @@ static int decide_step(struct rvl_backend *be, struct rvl_bstep *step, struct de
 		rc = rvl_cascade(be, step);
 	if (!rc)
 		rc = rvl_time_layers(be, be->layer + step->layer0, step->layers, &d->seg);
+	if (!rc)
+		rc = rvl_load_early(be, be->layer + step->layer0, step->layers, &d->seg);
 	d->cascade_bytes = be->cascade_bytes - bytes;
 	be->cascade_bytes = bytes;
 	return rc;

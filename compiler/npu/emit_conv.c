@@ -20,6 +20,13 @@ struct tile {
 	int64_t cy, cx, ch, cw;
 };
 
+/* What was loaded ahead of the first tile, and what is next of the weights. */
+struct early {
+	int64_t group, chunk, chunks; /* next ones, and those that are loaded or begun */
+	int64_t done, words, to;      /* of the next chunk: loaded, all; the WGT word of its slot */
+	uint64_t at;		      /* byte of the file where the next chunk begins */
+};
+
 struct conv {
 	struct rvl_emission e;
 	struct rvl_nest nest;
@@ -32,6 +39,8 @@ struct conv {
 	int64_t loaded, image; /* past the last row of the operand in its ring, of which image */
 	int64_t params;		   /* WGT word of those of the group, where a tile is a chunk */
 	int64_t acc_half;    /* words of half of ACC */
+	int64_t chunks;	     /* of all groups */
+	struct early early;
 };
 
 /* The slot for @a, @b: true when it holds that already. */
@@ -430,6 +439,17 @@ static int64_t load_params(struct conv *c, const struct rvl_ocgroup *g)
 	return addr;
 }
 
+/* At most @most words of the chunk that is loaded early; returns how many. */
+static int64_t load_piece(struct conv *c, int64_t most)
+{
+	struct early *y = &c->early;
+	int64_t words = rvl_min(y->words - y->done, most);
+
+	rvl_emit_load_wgt(c->e.s, y->at + y->done * RIVULET_WGT_WORD, words, y->to + y->done);
+	y->done += words;
+	return words;
+}
+
 /* The WGT word of chunk @i of group @gi, whose weights begin at byte @at of the file. */
 static int64_t load_weights(struct conv *c, int64_t gi, int64_t i, int64_t words, uint64_t at)
 {
@@ -437,6 +457,8 @@ static int64_t load_weights(struct conv *c, int64_t gi, int64_t i, int64_t words
 
 	if (!cached(&c->wgt, gi, i, &wgt))
 		rvl_emit_load_wgt(c->e.s, at, words, wgt);
+	else if (c->early.done && c->early.group == gi && c->early.chunk == i)
+		load_piece(c, words); /* the rest */
 	return wgt;
 }
 
@@ -677,22 +699,53 @@ static void next_chunk(struct rvl_emission *e)
 		finish_tile(c, &t, 0, c->acc, c->params);
 }
 
+/* Takes the slot of the next chunk, which is one of the group's @n. */
+static void begin_chunk(struct conv *c, const struct rvl_ocgroup *g)
+{
+	struct early *y = &c->early;
+
+	if (!y->chunk)
+		y->at = c->wgt_off[y->group];
+	y->words = rvl_chunk_words(&c->nest, &c->chunk[y->chunk], g->on);
+	cached(&c->wgt, y->group, y->chunk, &y->to);
+	y->chunks++;
+}
+
+static void end_chunk(struct conv *c, int64_t n)
+{
+	struct early *y = &c->early;
+
+	y->at += y->words * RIVULET_WGT_WORD;
+	y->done = 0;
+	if (++y->chunk < n)
+		return;
+	y->chunk = 0;
+	y->group++;
+}
+
 /* As reduce() loads them for the first tile, which then finds them in the slots. */
-static void preload(struct rvl_emission *e)
+static int64_t preload(struct rvl_emission *e, int64_t most, int64_t groups)
 {
 	struct conv *c = (struct conv *)e;
-	const struct rvl_ocgroup *g = &c->group[0];
-	int64_t n = rvl_chunks(e->l, &c->nest, &e->l->t, g, c->chunk);
-	uint64_t at = c->wgt_off[0];
+	struct early *y = &c->early;
+	int64_t loaded = 0;
 
-	for (int64_t i = 0; i < rvl_min(n, c->wgt.slots); i++) {
-		int64_t words = rvl_chunk_words(&c->nest, &c->chunk[i], g->on);
+	while (loaded < most && y->group < rvl_min(groups, c->groups) && (y->done || y->chunks < c->wgt.slots)) {
+		const struct rvl_ocgroup *g = &c->group[y->group];
+		int64_t n = rvl_chunks(e->l, &c->nest, &e->l->t, g, c->chunk);
 
-		load_weights(c, 0, i, words, at);
-		at += words * RIVULET_WGT_WORD;
-		if (!i)
+		if (!y->done)
+			begin_chunk(c, g);
+		loaded += load_piece(c, most - loaded);
+		if (y->done < y->words)
+			break;
+		if (!y->chunk && y->group < c->prm.slots) {
 			load_params(c, g);
+			loaded += c->prm.words;
+		}
+		end_chunk(c, n);
 	}
+	return loaded;
 }
 
 /* Only layers with tiles outside take part in a cascade, each as wide as the value. */
@@ -772,21 +825,25 @@ static int make_cache(struct cache *c, int64_t base, int64_t words, int64_t slot
 	return c->key ? 0 : -ENOMEM;
 }
 
-static int divide_buffers(struct conv *c, const struct rvl_words3 *at)
+/* @more words of WGT are for more parameters first, of which each group needs some with its first weights. */
+static int divide_buffers(struct conv *c, const struct rvl_words3 *at, int64_t more)
 {
 	const struct rvl_tiling *t = &c->e.l->t;
 	int64_t inp = at->mem[RIVULET_MEM_INP], wgt = at->mem[RIVULET_MEM_WGT];
+	int64_t prm = rvl_min(c->groups - t->prm_slots, more / rvl_max(t->prm_words, 1));
+	int64_t chunks = rvl_min(c->chunks - t->wgt_slots, (more - prm * t->prm_words) / t->wgt_words);
+	int64_t slots = t->wgt_slots + rvl_max(chunks, 0);
 	int rc = make_cache(&c->in, inp, t->in_words, t->in_slots);
 
 	if (!rc)
-		rc = make_cache(&c->wgt, wgt, t->wgt_words, t->wgt_slots);
+		rc = make_cache(&c->wgt, wgt, t->wgt_words, slots);
 	if (!rc)
-		rc = make_cache(&c->prm, wgt + t->wgt_slots * t->wgt_words, t->prm_words,
-				t->prm_slots);
+		rc = make_cache(&c->prm, wgt + slots * t->wgt_words, t->prm_words,
+				t->prm_slots + rvl_max(prm, 0));
 	c->out = inp + rvl_in_words(t);
 	c->b = c->out + t->out_slots * t->out_words;
 	c->bits = c->b + t->b_slots * t->out_words;
-	c->e.table = c->prm.base + t->prm_slots * t->prm_words;
+	c->e.table = c->prm.base + c->prm.slots * t->prm_words;
 	c->acc = t->acc_slots == 1 ? at->mem[RIVULET_MEM_ACC] : 0;
 	c->acc_half = rivulet_mem_words(c->e.s->board, RIVULET_MEM_ACC) / 2;
 	return rc;
@@ -813,6 +870,7 @@ static int make_groups(struct conv *c)
 		int64_t n = rvl_chunks(l, &c->nest, &l->t, &c->group[g], c->chunk);
 
 		c->wgt_off[g] = at;
+		c->chunks += n;
 		for (int64_t i = 0; i < n; i++)
 			at += rvl_chunk_words(&c->nest, &c->chunk[i], c->group[g].on) *
 			      RIVULET_WGT_WORD;
@@ -820,8 +878,25 @@ static int make_groups(struct conv *c)
 	return 0;
 }
 
+#define MOST_SLOTS 512 /* of weights; each chunk is looked for among them */
+
+int64_t rvl_product_more_words(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	const struct rvl_tiling *t = &l->t;
+	int64_t groups = rvl_ocgroups(b, l, t->og, NULL), chunks;
+	struct rvl_ocgroup g = { .on = t->og };
+	struct rvl_nest nest;
+
+	if (l->p.group > 1)
+		return 0;
+	l->mode->nest(b, l, &nest);
+	g.ibn = rvl_div_up(nest.channels, b->tn);
+	chunks = rvl_min(groups * rvl_chunks(l, &nest, t, &g, NULL), MOST_SLOTS);
+	return rvl_max(chunks - t->wgt_slots, 0) * t->wgt_words + (groups - t->prm_slots) * t->prm_words;
+}
+
 struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_layer *l,
-				   const struct rvl_words3 *at)
+				   const struct rvl_words3 *at, int64_t more)
 {
 	struct conv *c = calloc(1, sizeof(*c));
 
@@ -842,7 +917,7 @@ struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_lay
 	c->tiles = l->out.v.n * c->nty * c->ntx;
 	c->groups = rvl_ocgroups(s->board, l, l->t.og, NULL);
 	c->e.count = c->tiles * c->groups;
-	if (!divide_buffers(c, at) && !make_groups(c)) {
+	if (!make_groups(c) && !divide_buffers(c, at, more)) {
 		if (rvl_takes_blocks(
 			    l)) { /* make_groups() has listed the chunks of the only group */
 			c->e.next = next_chunk;

@@ -9,10 +9,15 @@ struct rvl_words3 rvl_layer_words(const struct rvl_layer *l)
 	return l->mode ? rvl_product_words(l) : rvl_plain_words(l);
 }
 
-struct rvl_emission *rvl_emission_open(struct rvl_stream *s, const struct rvl_layer *l,
-				       uint32_t layer, const struct rvl_words3 *at)
+int64_t rvl_layer_more_words(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	struct rvl_emission *e = l->mode ? rvl_product_open(s, l, at) : rvl_plain_open(s, l, at);
+	return l->mode ? rvl_product_more_words(b, l) : 0;
+}
+
+struct rvl_emission *rvl_emission_open(struct rvl_stream *s, const struct rvl_layer *l, uint32_t layer,
+				       const struct rvl_words3 *at, int64_t more)
+{
+	struct rvl_emission *e = l->mode ? rvl_product_open(s, l, at, more) : rvl_plain_open(s, l, at);
 
 	if (!e) {
 		s->rc = -ENOMEM;
@@ -34,14 +39,15 @@ void rvl_emission_next(struct rvl_emission *e)
 	e->at++;
 }
 
-void rvl_emission_preload(struct rvl_emission *e)
+int64_t rvl_emission_preload(struct rvl_emission *e, int64_t words, bool first)
 {
-	uint32_t before = e->s->n;
+	int64_t loaded;
 
 	e->s->layer = e->layer;
-	if (e->preload)
-		e->preload(e);
-	e->s->preloads += e->s->n > before;
+	loaded = e->preload && !e->at ? e->preload(e, words, first ? 1 : INT64_MAX) : 0;
+	e->s->preloads += loaded && !e->preloaded;
+	e->preloaded |= loaded > 0;
+	return loaded;
 }
 
 void rvl_emission_close(struct rvl_emission *e)

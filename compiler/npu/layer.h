@@ -346,6 +346,7 @@ struct rvl_layer {
 			   all */
 	struct rvl_tiling t;
 	uint32_t ahead; /* tiles of the layer before that are emitted behind the first weights */
+	bool early;	/* the weights of later layers load between its tiles: segment.c */
 	bool too_long; /* a cut was refused for the length of its command stream */
 	const struct rvl_contest *contest; /* how @mode was chosen, or NULL */
 };

@@ -4,6 +4,9 @@
  * loaded ahead of the last tiles of the layer before. This delays the operands of those tiles.
  * Therefore it is done only where the timeline of the layers is shorter for it, and in a step only
  * where that of the step is.
+ *
+ * Weights of all layers that follow load whenever the port is idle (segment.c), if the timeline of the
+ * step is shorter for it.
  */
 #include "npu/backend.h"
 #include "npu/stream.h"
@@ -13,6 +16,7 @@
 
 #define MOST_AHEAD 4  /* tiles */
 #define LEAST_WAIT 64 /* cycles of the array between two layers; below, nothing is tried */
+#define IDLE_SHARE 64 /* of the cycles of a step, in which the array is idle; below, nothing is tried */
 
 struct timed {
 	struct rvl_backend *be;
@@ -84,6 +88,38 @@ static int compare_step(struct rvl_backend *be, struct rvl_layer **l, uint32_t n
 	return rc;
 }
 
+/* With stochastic layers nothing is chosen by time, for the reason of rvl_decide(). */
+static bool may_prefetch(const struct rvl_backend *be)
+{
+	return !be->opt->no_prefetch && !be->opt->stochastic && be->board;
+}
+
+static void set_early(struct rvl_layer *const *l, uint32_t n, bool early)
+{
+	for (uint32_t i = 0; i < n; i++)
+		l[i]->early = early;
+}
+
+int rvl_load_early(struct rvl_backend *be, struct rvl_layer **l, uint32_t n,
+		   struct rivulet_explain_segment *seg)
+{
+	struct rivulet_explain_segment early = { 0 };
+	int rc;
+
+	/* Weights that stay are loaded once, so that a stream that is too long can become shorter. */
+	if (!may_prefetch(be) ||
+	    (seg->cycles != RVL_TOO_LONG &&
+	     (seg->cycles - seg->busy[RIVULET_Q_CONV]) * IDLE_SHARE < seg->cycles))
+		return 0;
+	set_early(l, n, true);
+	rc = rvl_time_layers(be, l, n, &early);
+	if (!rc && rvl_segment_better(be, &early, seg))
+		*seg = early;
+	else
+		set_early(l, n, false);
+	return rc;
+}
+
 static uint32_t end_of_group(struct rvl_layer *const *l, uint32_t at, uint32_t n)
 {
 	while (at + 1 < n && rvl_continues(l[at]))
@@ -99,8 +135,7 @@ int rvl_prefetch_layers(struct rvl_backend *be, struct rvl_layer **l, uint32_t n
 
 	for (uint32_t i = 0; i < n; i++)
 		l[i]->ahead = 0;
-	/* With stochastic layers nothing is chosen by time, for the reason of rvl_decide(). */
-	if (be->opt->no_prefetch || be->opt->stochastic || !be->board)
+	if (!may_prefetch(be))
 		return 0;
 	while (at < n && !rc) {
 		uint32_t end = end_of_group(l, at, n);

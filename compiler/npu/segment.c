@@ -4,8 +4,14 @@
  * emitted next. Layers follow one another, each in buffers behind those of the layer before it, so
  * that the weights of the next layer load while this one computes. Where prefetch.c decides so, they
  * load ahead of the last tiles of this one. The layers of a cascade take turns (turns.c).
+ *
+ * In a step whose weights load early, layers that follow are opened as soon as their buffers in WGT are
+ * beside those of all open layers, and take slots for more weights where there is room. Their weights
+ * load in pieces between the tiles, for as many cycles as the port has nothing else to do: by the estimate,
+ * the time of the busiest engine is spread over all tiles of the layers that take turns.
  */
 #include "npu/stream.h"
+#include "rivulet_cost.h"
 #include "rivulet_footprint.h"
 
 #include <errno.h>
@@ -16,6 +22,9 @@ struct pads {
 	int64_t first, size, next;
 };
 
+#define MOST_OPEN 8   /* groups */
+#define PIECE	  128 /* words of WGT; fewer cost more than their bytes */
+
 /* Layers that take turns. */
 struct group {
 	struct rvl_layer *const *l;
@@ -23,11 +32,18 @@ struct group {
 	struct rvl_turns *turns;
 	uint32_t n, first;
 	struct rvl_words3 at, size; /* of all its buffers */
+	int64_t idle;		    /* cycles of the port beside a tile */
 };
 
 struct segment {
 	struct rvl_stream *s;
 	struct pads pad[RIVULET_MEMS];
+	struct rvl_layer *const *l;
+	uint32_t n, listed; /* layers, and those in groups so far */
+	uint32_t first;	    /* tag of the first layer */
+	struct group group[MOST_OPEN]; /* whose tiles are emitted, and those that follow */
+	uint32_t groups;
+	int64_t credit; /* cycles of the port that weights of groups that follow may take */
 };
 
 static int64_t next_at(const struct pads *p, int64_t words)
@@ -87,10 +103,54 @@ static void leave_kept(struct segment *s, const struct group *g)
 						rivulet_mem_words(s->s->board, RIVULET_MEM_INP);
 }
 
+/* Cycles of the port beside each tile of the group. */
+static int64_t idle_port(const struct segment *s, const struct group *g)
+{
+	struct rvl_busy sum = { 0 };
+	int64_t tiles = 0;
+
+	for (uint32_t i = 0; i < g->n; i++) {
+		struct rvl_busy e = rvl_layer_busy(s->s->board, g->l[i]);
+
+		sum.array += e.array;
+		sum.alu += e.alu;
+		sum.port += e.port;
+		tiles += g->e[i]->count;
+	}
+	return rvl_max(rvl_max(sum.array, sum.alu) - sum.port, 0) / rvl_max(tiles, 1);
+}
+
+/*
+ * Words of WGT that are free behind the buffers of @g, which is not open, up to those of an open group.
+ * The first buffers of the group that follows have room beside them.
+ */
+static int64_t room_behind(const struct segment *s, const struct group *g)
+{
+	const struct pads *p = &s->pad[RIVULET_MEM_WGT];
+	int64_t past = next_at(p, g->size.mem[RIVULET_MEM_WGT]) + g->size.mem[RIVULET_MEM_WGT];
+	int64_t end = p->size;
+
+	for (uint32_t i = 0; i < s->groups; i++)
+		if (s->group[i].e && s->group[i].at.mem[RIVULET_MEM_WGT] >= past)
+			end = rvl_min(end, s->group[i].at.mem[RIVULET_MEM_WGT]);
+	if (g + 1 < s->group + s->groups)
+		end -= g[1].size.mem[RIVULET_MEM_WGT];
+	return rvl_max(end - past, 0);
+}
+
+/* Words of WGT for more slots of the group's only layer. */
+static int64_t more_words(const struct segment *s, const struct group *g)
+{
+	if (!g->l[0]->early || g->n > 1)
+		return 0;
+	return rvl_min(rvl_layer_more_words(s->s->board, g->l[0]), room_behind(s, g));
+}
+
 /* Buffers of all layers of the group and of their rings. */
 static void open_group(struct segment *s, struct group *g)
 {
 	struct rvl_words3 at;
+	int64_t more;
 
 	g->e = calloc(g->n, sizeof(struct rvl_emission *));
 	if (!g->e) {
@@ -99,6 +159,8 @@ static void open_group(struct segment *s, struct group *g)
 	}
 	s->s->layer = g->first;
 	leave_kept(s, g);
+	more = more_words(s, g);
+	g->size.mem[RIVULET_MEM_WGT] += more;
 	for (int m = 0; m < RIVULET_MEMS; m++)
 		g->at.mem[m] = take(s, m, g->size.mem[m]);
 	/* Sums that stay while layers take turns are behind the slots of the second half. */
@@ -109,7 +171,7 @@ static void open_group(struct segment *s, struct group *g)
 	for (uint32_t i = 0; i < g->n && !s->s->rc; i++) {
 		struct rvl_words3 w = rvl_layer_words(g->l[i]);
 
-		g->e[i] = rvl_emission_open(s->s, g->l[i], g->first + i, &at);
+		g->e[i] = rvl_emission_open(s->s, g->l[i], g->first + i, &at, more);
 		for (int m = 0; m < RIVULET_MEMS; m++)
 			at.mem[m] += w.mem[m];
 		if (!rvl_continues(g->l[i]))
@@ -121,6 +183,8 @@ static void open_group(struct segment *s, struct group *g)
 		g->turns = rvl_turns_new(g->e, g->n);
 	if (!s->s->rc && !g->turns)
 		s->s->rc = -ENOMEM;
+	if (!s->s->rc && g->l[0]->early)
+		g->idle = idle_port(s, g);
 }
 
 static void close_group(struct group *g)
@@ -132,20 +196,74 @@ static void close_group(struct group *g)
 	g->turns = rvl_turns_free(g->turns);
 }
 
-/* Whether the weights of @next can be loaded while @g still needs its own. */
-static bool has_room_beside(const struct segment *s, const struct group *g,
-			    const struct group *next)
+/* Whether the weights of @next can be loaded while the groups before it still need their own. */
+static bool has_room_beside(const struct segment *s, const struct group *next)
 {
 	int64_t words = next->size.mem[RIVULET_MEM_WGT];
 	int64_t at = next_at(&s->pad[RIVULET_MEM_WGT], words);
-	int64_t used = g->at.mem[RIVULET_MEM_WGT];
 
-	return at + words <= used || used + g->size.mem[RIVULET_MEM_WGT] <= at;
+	for (const struct group *g = s->group; g < next; g++) {
+		int64_t used = g->at.mem[RIVULET_MEM_WGT];
+
+		if (at + words > used && used + g->size.mem[RIVULET_MEM_WGT] > at)
+			return false;
+	}
+	return true;
 }
 
-/* The tiles of @g. Before the last ones, @next is opened and its first weights are loaded. */
-static void emit_group(struct segment *s, struct group *g, struct group *next)
+/* Adds the next group to the list; false where there is none. */
+static bool list_group(struct segment *s)
 {
+	if (s->groups == MOST_OPEN || s->listed == s->n)
+		return false;
+	s->group[s->groups] = group_at(s->l + s->listed, s->n - s->listed, s->first + s->listed);
+	s->listed += s->group[s->groups++].n;
+	return true;
+}
+
+/* Whether group number @i, and the one behind it, are listed, and it is open or can be opened now. */
+static bool open_early(struct segment *s, uint32_t i)
+{
+	while (s->groups < i + 2 && list_group(s))
+		;
+	if (i >= s->groups || s->group[i].e)
+		return i < s->groups;
+	if (!has_room_beside(s, &s->group[i]))
+		return false;
+	open_group(s, &s->group[i]);
+	return !s->s->rc;
+}
+
+/* Loads weights of the groups that follow, in order, for as many cycles as there is credit. */
+static void load_early(struct segment *s)
+{
+	const struct rivulet_board *b = s->s->board;
+	int64_t piece = rivulet_port_cycles(b, 1, PIECE * RIVULET_WGT_WORD, true);
+
+	for (uint32_t i = 1; s->credit >= piece && open_early(s, i); i++) {
+		struct group *g = &s->group[i];
+
+		for (uint32_t k = 0; k < g->n && s->credit >= piece; k++) {
+			int64_t words = rvl_emission_preload(g->e[k], s->credit / piece * PIECE, false);
+
+			s->credit -= words ? rivulet_port_cycles(b, 1, words * RIVULET_WGT_WORD, true) : 0;
+		}
+	}
+}
+
+/* What is not used is not saved for long, because it would delay the operands of a tile. */
+static void add_credit(struct segment *s)
+{
+	int64_t idle = s->group[0].idle;
+	int64_t piece = rivulet_port_cycles(s->s->board, 1, PIECE * RIVULET_WGT_WORD, true);
+
+	s->credit = rvl_min(s->credit + idle, rvl_max(idle, piece));
+}
+
+/* The tiles of the first group. Before the last ones, the next one is opened and its first weights are loaded. */
+static void emit_group(struct segment *s)
+{
+	struct group *g = &s->group[0], *next = &s->group[1];
 	const struct rvl_emission *last;
 
 	if (!g->e)
@@ -154,29 +272,36 @@ static void emit_group(struct segment *s, struct group *g, struct group *next)
 		return;
 	last = g->e[g->n - 1];
 	while (!s->s->rc && last->at < last->count) {
-		if (next->n && !next->e && last->count - last->at <= next->l[0]->ahead &&
-		    has_room_beside(s, g, next)) {
-			open_group(s, next);
+		if (s->groups > 1 && last->count - last->at <= next->l[0]->ahead &&
+		    (next->e || has_room_beside(s, next))) {
+			if (!next->e)
+				open_group(s, next);
 			if (!s->s->rc)
-				rvl_emission_preload(next->e[0]);
+				rvl_emission_preload(next->e[0], INT64_MAX, true);
 		}
 		rvl_turns_next(g->turns);
+		if (s->s->rc || !g->l[0]->early)
+			continue;
+		add_credit(s);
+		load_early(s);
 	}
 }
 
 void rvl_segment_emit(struct rvl_stream *s, struct rvl_layer *const *l, uint32_t n, uint32_t first)
 {
-	struct segment g = { .s = s };
-	struct group now = group_at(l, n, first);
+	struct segment g = { .s = s, .l = l, .n = n, .first = first };
 
 	for (int m = 0; m < RIVULET_MEMS; m++)
 		g.pad[m].size = rivulet_mem_words(s->board, m);
-	for (uint32_t i = now.n; now.n; i += now.n) {
-		struct group next = group_at(l + i, n - i, first + i);
-
+	list_group(&g);
+	while (g.groups) {
+		if (g.groups < 2)
+			list_group(&g);
 		if (!s->rc)
-			emit_group(&g, &now, &next);
-		close_group(&now);
-		now = next;
+			emit_group(&g);
+		close_group(&g.group[0]);
+		g.groups--;
+		for (uint32_t i = 0; i < g.groups; i++)
+			g.group[i] = g.group[i + 1];
 	}
 }

@@ -136,6 +136,7 @@ struct rvl_emission {
 	uint32_t layer;	    /* tag of its operations */
 	int64_t table;	    /* WGT word of the epilogue's constants */
 	uint64_t at, count; /* tiles emitted, and of the layer */
+	bool preloaded;	    /* some weights were loaded ahead of the first tile */
 	void (*next)(struct rvl_emission *e);
 	/*
 	 * Rows are those of a ring; where the reader takes blocks, "row" stands for a block of
@@ -147,25 +148,38 @@ struct rvl_emission {
 	int64_t (*made)(const struct rvl_emission *e);
 	/** Tiles after which row @row of the result is complete. */
 	uint64_t (*tiles_to)(const struct rvl_emission *e, int64_t row);
-	/** Loads the first weights ahead of the first tile; NULL where there are none. */
-	void (*preload)(struct rvl_emission *e);
+	/**
+	 * Loads at most @words of WGT of the weights of the first @groups of output blocks, ahead of the
+	 * first tile and in the order in which tiles need them, as far as there are slots; returns how many.
+	 * NULL where there are no weights.
+	 */
+	int64_t (*preload)(struct rvl_emission *e, int64_t words, int64_t groups);
 	void (*close)(struct rvl_emission *e);
 };
 
 /** What the buffers of @l take. */
 struct rvl_words3 rvl_layer_words(const struct rvl_layer *l);
-/** Begins the emission of @l with its buffers at @at; NULL with s->rc set. */
-struct rvl_emission *rvl_emission_open(struct rvl_stream *s, const struct rvl_layer *l,
-				       uint32_t layer, const struct rvl_words3 *at);
+/** WGT words of the slots by which @l has fewer than it has chunks of weights and blocks of parameters. */
+int64_t rvl_layer_more_words(const struct rivulet_board *b, const struct rvl_layer *l);
+/**
+ * Begins the emission of @l with its buffers at @at; NULL with s->rc set. It may take @more words of WGT
+ * for slots than its cut has.
+ */
+struct rvl_emission *rvl_emission_open(struct rvl_stream *s, const struct rvl_layer *l, uint32_t layer,
+				       const struct rvl_words3 *at, int64_t more);
 /** Emits the next tile. */
 void rvl_emission_next(struct rvl_emission *e);
-/** Loads what the first tile needs of weights, as far as it has slots for them. */
-void rvl_emission_preload(struct rvl_emission *e);
+/**
+ * Loads at most @words of the weights ahead of the first tile, as preload() does, those of the first tile's
+ * group or of all; returns how many.
+ */
+int64_t rvl_emission_preload(struct rvl_emission *e, int64_t words, bool first);
 void rvl_emission_close(struct rvl_emission *e);
 
 struct rvl_words3 rvl_product_words(const struct rvl_layer *l);
+int64_t rvl_product_more_words(const struct rivulet_board *b, const struct rvl_layer *l);
 struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_layer *l,
-				   const struct rvl_words3 *at);
+				   const struct rvl_words3 *at, int64_t more);
 struct rvl_words3 rvl_plain_words(const struct rvl_layer *l);
 struct rvl_emission *rvl_plain_open(struct rvl_stream *s, const struct rvl_layer *l,
 				    const struct rvl_words3 *at);

@@ -902,11 +902,11 @@ END_TEST
 /*
  * The streams that the compiler tries are often longer than the one that it chooses. A trial beyond
  * the limit of instructions is rejected and does not end the compilation. The limit in this test is
- * just enough for the stream that is best without a limit, and for that without cascades.
+ * just enough for the stream that is best without a limit, and for that without cascades and prefetch.
  */
 START_TEST(trials_beyond_the_limit)
 {
-	const struct rivulet_compile_options off = { .no_cascade = true };
+	const struct rivulet_compile_options off = { .no_cascade = true, .no_prefetch = true };
 	struct rivulet_board b = cascade_board(_i);
 
 	for (int i = 0; i < random_cases(12); i++) {

@@ -131,6 +131,11 @@ static void ahead(struct block *k)
 	k->l[1].ahead = 1;
 }
 
+static void early(struct block *k)
+{
+	k->l[0].early = true;
+}
+
 static void other_mode(struct block *k)
 {
 	k->l[0].mode = &other;
@@ -206,7 +211,7 @@ static void zero_point_of_zero(struct block *k)
 static void (*const changes[])(struct block *k) = {
 	higher,	     taller_tile, ahead,       other_mode, more_pairs,	 weights_elsewhere,
 	bigger_ring, no_ring,	  within_page, overlap,	   touches,	 same_store,
-	part_of,     other_slot,  equal_zero_points, different_limits, zero_point_of_zero,
+	part_of,     other_slot,  equal_zero_points, different_limits, zero_point_of_zero, early,
 };
 
 /* Each change can change the time. */
