@@ -3,8 +3,9 @@
 
 A burst is a process of its own that runs one model on one library and prints the median time.
 Bursts of all sides alternate. With one thread a time is processor time, which other load changes
-little; with several it is the latency. The peer of a ratio is the fastest of all libraries, modes
-and, for the networks, activation types.
+little; with several it is the latency. Float models take so long to load that they have few bursts:
+their time is the least processor time of a run, or the least median latency of a burst. The peer of a
+ratio is the fastest of all libraries, modes and, for the networks, activation types.
 """
 import argparse
 import json
@@ -24,6 +25,7 @@ MODES = {"onnxruntime": ["onnxruntime", "onnxruntime/int8", "onnxruntime/precise
 NETWORKS = ("mobilenetv1", "mobilenetv2", "resnet18", "resnet50", "squeezenet", "ssd-mobilenetv1")
 DETECTORS = ("ssd-mobilenetv1",)    # end in floats
 TYPES = ("uint8", "int8")
+FEW, FEW_FLOAT = 3, 5    # runs of the first burst; that of a float model counts
 SLOW = 1.5    # a peer so many times slower than the fastest at first is measured no more
 
 
@@ -125,13 +127,17 @@ class Comparison:
                           "--runs", str(runs), "--warmup", "3", "--depth", "0", "--json"])
         report = json.loads(text)
         self.device = report["device"]
-        return report["processor_median_s"] if threads == 1 else report["latency_median_s"]
+        if threads > 1:
+            return report["latency_median_s"]
+        return report["processor_min_s" if self.opt.float else "processor_median_s"]
 
     def theirs(self, side, path, threads, runs):
         text = self.call([self.python, "-B", os.path.join(HERE, "burst.py"), side, path, str(threads),
                           str(runs)])
         report = json.loads(text)
-        return report["processor"] if threads == 1 else report["wall"]
+        if threads > 1:
+            return report["wall"]
+        return report["least" if self.opt.float else "processor"]
 
     @staticmethod
     def call(command):
@@ -151,29 +157,31 @@ class Comparison:
 
     def measure(self, case, threads):
         us = ("rivulet", case.ours)
-        first = {us: self.burst(us, threads, 3)}
+        few = FEW_FLOAT if self.opt.float else FEW
+        first = {us: self.burst(us, threads, few)}
         for side in case.peers:
             try:
-                first[side] = self.burst(side, threads, 3)
+                first[side] = self.burst(side, threads, few)
             except Failed as e:
                 print(f"compare: {case.name}: {e}", file=sys.stderr)
         least = min((t for s, t in first.items() if s != us), default=None)
         if least is None:
             return
         sides = [s for s, t in first.items() if s == us or t <= SLOW * least]
-        times = {s: [] for s in sides}
-        for _ in range(self.opt.rounds):
+        times = {s: [first[s]] if self.opt.float else [] for s in sides}
+        rounds = self.opt.rounds or (1 if self.opt.float else 5)
+        for _ in range(rounds):
             for s in sides:
                 times[s].append(self.burst(s, threads, self.runs_of(first[s])))
         ratio = self.report(case.name + suffix_of(threads), us, times)
         self.ratios.setdefault(threads, []).append(ratio)
 
-    @staticmethod
-    def report(name, us, times):
+    def report(self, name, us, times):
         """Prints the figures and returns the ratio."""
-        mine = statistics.median(times[us])
-        peer = min((s for s in times if s != us), key=lambda s: statistics.median(times[s]))
-        theirs = statistics.median(times[peer])
+        of_bursts = min if self.opt.float else statistics.median
+        mine = of_bursts(times[us])
+        peer = min((s for s in times if s != us), key=lambda s: of_bursts(times[s]))
+        theirs = of_bursts(times[peer])
         detail = " " + os.path.basename(peer[1]).split(".")[-2] if peer[1] != us[1] else ""
         print(f"{name}: {mine * 1e3:.3f} ms, {peer[0]}{detail} {theirs * 1e3:.3f} ms")
         print(f"figure cpu.{name}.time {mine * 1e3:.3f} ms")
@@ -218,7 +226,7 @@ def main():
     ap.add_argument("--tool", required=True, help="the rivulet command")
     ap.add_argument("--peers", type=words(list(MODES)), default=list(MODES))
     ap.add_argument("--threads", type=lambda t: [int(n) for n in t.split(",")], default=[1, 2])
-    ap.add_argument("--rounds", type=int, default=5, help="bursts of each side")
+    ap.add_argument("--rounds", type=int, help="bursts of each side (5; of float models 1 more than the first)")
     ap.add_argument("--burst", type=float, default=0.3, help="seconds of a burst")
     ap.add_argument("--only", choices=["networks", "layers"])
     ap.add_argument("--networks", type=words(NETWORKS), default=NETWORKS)
