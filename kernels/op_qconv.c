@@ -292,12 +292,18 @@ static bool widens_windows(const struct conv_run *r)
 	       r->past[0] && !is_ordered(&r->k->g.xp, r->k->g.c);
 }
 
+/* Whether the windows are those of int8/winograd.h. */
+static bool has_tiles(const struct rvl_conv_geom *g)
+{
+	return g->k[0] == 3 && g->k[1] == 3 && g->s[0] == 1 && g->s[1] == 1 && g->d[0] == 1 && g->d[1] == 1;
+}
+
 /* Workspace to compute the results four at a time; 0: they are not. */
 static int64_t winograd_bytes(const struct rvl_kernel *k)
 {
 	const struct rvl_conv_geom *g = &k->g;
 
-	if (g->k[0] != 3 || g->k[1] != 3 || g->s[0] != 1 || g->s[1] != 1 || g->d[0] != 1 || g->d[1] != 1)
+	if (!has_tiles(g))
 		return 0;
 	return rvl_i8_wino_scratch(k->i8, g->oh, g->ow);
 }
@@ -594,6 +600,7 @@ static int setup_dense(struct rvl_kernel *k)
 		.weight = merged > 1 ? merged_weight_at : rvl_q_weight, .ctx = &ctx,
 		.groups = g->group / merged,
 		.n = merged * (g->m / g->group), .rows = g->oh * g->ow, .taps = taps, .kc = merged * cg,
+		.tiled = has_tiles(g),
 	};
 
 	k->i8 = rvl_i8_pack(k, &s, &k->q);

@@ -29,7 +29,9 @@ struct rvl_i8_post {
 struct rvl_i8_gemm_call {
 	const uint8_t *const *a;
 	int64_t taps, kc;
-	const void *w;		/* int8 [tap][kc / kr][nr][kr]; bits: tables.h */
+	const void *w;		/* int8 [tap][kc / kr][nr][kr]; bits: tables.h; with @steps: RVL_I8_QUAD */
+	const uint8_t *steps;	/* of the quads; NULL: the set has none */
+	int64_t narrow;		/* quads in front that are narrow */
 	const int32_t *bias;	/* [nr], as all that follows corrected for the zero point */
 	const float *scale;	/* [nr] */
 	uint8_t *y;
@@ -40,6 +42,18 @@ struct rvl_i8_gemm_call {
 	bool x_u8, widened;
 	const struct rvl_i8_post *post;
 };
+
+/*
+ * VPMADDUBSW multiplies bytes and adds two adjacent products as int16. Sums of four products take three
+ * operations instead of four, but the int16 saturate. A quad, four adjacent inputs under a block of columns, is narrow if
+ * no sum of two of its products leaves int16, whatever the activations are. The packed weights of a
+ * block are its narrow quads [nr][4], then the others [2][nr][2], which are multiplied as int16. The step
+ * of a quad is its distance in quads from the last one of its kind, or from the first quad of the row.
+ * Rows are widened to RVL_I8_QUAD_BYTES for each quad: four uint16, then the same values as bytes.
+ */
+#define RVL_I8_QUAD 4
+#define RVL_I8_QUAD_BYTES 12
+#define RVL_I8_PAIR_SUM 128	/* the weights of a pair of one sign add up to no more; 255 times this fits */
 
 /*
  * Depthwise: @pixels results of one row. Pixel i reads @channels bytes at p[t] + i * x_step for each
@@ -152,6 +166,8 @@ struct rvl_i8_kernels {
 	const struct rvl_i8_kernels *tables;
 	/* The widest weights with which these are faster; 0: none. On x86, dot products of bytes have no bits. */
 	int table_bits[RVL_I8_ROWS];
+	/* Those for weights most of whose quads are narrow; or NULL. */
+	const struct rvl_i8_kernels *bytes;
 	const struct rvl_i8_winograd *winograd;	/* or NULL */
 	struct rvl_i8_dw dw[2];	/* the second one for few channels; run is NULL where there is none */
 	const struct rvl_i8_convert *convert;
@@ -174,6 +190,7 @@ static inline int rvl_i8_dw_channel(const struct rvl_i8_dw *dw, int i)
 extern const struct rvl_i8_kernels rvl_i8_scalar;
 #ifdef __x86_64__
 extern const struct rvl_i8_kernels rvl_i8_tables_sse41, rvl_i8_tables_avx2, rvl_i8_tables_avx512;
+extern const struct rvl_i8_kernels rvl_i8_bytes_avx2;
 extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni, rvl_i8_amx;
 
 /* Those of AVX512-VNNI that AMX uses, too. */

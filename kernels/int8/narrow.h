@@ -75,12 +75,17 @@ TARGET INLINE void begin_sums(const struct rvl_i8_gemm_call *c, vec sum[MR][2], 
 	}
 }
 
-/* The empty statement keeps gcc 12 from spilling sums inside the loop before it. */
-TARGET INLINE void end_sums(const struct rvl_i8_gemm_call *c, vec sum[MR][2], const int rows)
+/* Keeps gcc 12 from spilling sums inside the loop before it, and from changing the order of additions. */
+TARGET INLINE void keep(vec sum[MR][2], const int rows)
 {
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++)
 		__asm__("" : "+x"(sum[i][0]), "+x"(sum[i][1]));
+}
+
+TARGET INLINE void end_sums(const struct rvl_i8_gemm_call *c, vec sum[MR][2], const int rows)
+{
+	keep(sum, rows);
 	store_tile(c, sum, rows);
 }
 

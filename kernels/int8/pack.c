@@ -156,6 +156,131 @@ static void pack_columns(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 				   m->n - b * nr < nr ? m->n - b * nr : nr);
 }
 
+/* ---- quads ---- */
+
+#define MOST_STEP 255
+#define LEAST_NARROW 4	/* one in so many quads must be narrow */
+
+static bool is_pair_narrow(int32_t a, int32_t b)
+{
+	int32_t high = rvl_clamp(a, 0, 127) + rvl_clamp(b, 0, 127);
+	int32_t low = rvl_clamp(a, -128, 0) + rvl_clamp(b, -128, 0);
+
+	return high <= RVL_I8_PAIR_SUM && low >= -RVL_I8_PAIR_SUM;
+}
+
+/* Whether quad @quad is narrow in all of @columns columns. */
+static bool is_quad_narrow(const struct rvl_i8_source *s, int64_t quad, int64_t first, int64_t columns)
+{
+	int64_t tap = quad * RVL_I8_QUAD / s->kc, c = quad * RVL_I8_QUAD % s->kc;
+
+	for (int64_t i = c; i < c + RVL_I8_QUAD; i += 2)
+		for (int64_t n = first; n < first + columns; n++)
+			if (!is_pair_narrow(s->weight(s->ctx, n, tap, i), s->weight(s->ctx, n, tap, i + 1)))
+				return false;
+	return true;
+}
+
+/*
+ * Marks the quads of a block that are packed as narrow ones, and returns their number. Some are not
+ * where a step would not fit its byte.
+ */
+static int32_t mark_narrow(const struct rvl_i8_source *s, int64_t first, int64_t columns, uint8_t *is_narrow)
+{
+	int64_t last[2] = { 0 };	/* quad of either kind */
+	int32_t count = 0;
+
+	for (int64_t q = 0; q < s->taps * s->kc / RVL_I8_QUAD; q++) {
+		bool narrow = q - last[false] < MOST_STEP && q - last[true] <= MOST_STEP &&
+			      is_quad_narrow(s, q, first, columns);
+
+		is_narrow[q] = narrow;
+		last[narrow] = q;
+		count += narrow;
+	}
+	return count;
+}
+
+/* Writes the steps of a block, of whose quads @is_narrow says the kind. */
+static void write_steps(const uint8_t *is_narrow, int64_t quads, int32_t narrow, uint8_t *steps)
+{
+	int64_t last[2] = { 0 };
+	uint8_t *next[2] = { steps + narrow, steps };
+
+	for (int64_t q = 0; q < quads; q++) {
+		int kind = is_narrow[q];
+
+		*next[kind]++ = (uint8_t)(q - last[kind]);
+		last[kind] = q;
+	}
+}
+
+/* Changes to the kernels of bytes if enough quads are narrow. m->steps then has the marks of the quads. */
+static int choose_bytes(struct rvl_kernel *k, struct rvl_i8_mat *m, const struct rvl_i8_source *s)
+{
+	const struct rvl_i8_kernels *f = m->f->bytes;
+	int64_t blocks, quads = s->taps * s->kc / RVL_I8_QUAD, narrow = 0;
+
+	if (!f || !m->widens || m->planes > 1 || s->scattered || s->tiled || !s->kc || s->kc % RVL_I8_QUAD)
+		return 0;
+	blocks = rvl_ceil_div(s->n, f->nr);
+	m->steps = rvl_kernel_mem(k, s->groups * blocks, (size_t)quads);
+	m->narrow = rvl_kernel_mem(k, s->groups * blocks, sizeof(*m->narrow));
+	if (!m->steps || !m->narrow)
+		return -ENOMEM;
+	for (int64_t i = 0; i < s->groups * blocks; i++) {
+		int64_t column = i % blocks * f->nr;
+
+		m->narrow[i] = mark_narrow(s, i / blocks * s->n + column, rvl_least(f->nr, s->n - column),
+					   m->steps + i * quads);
+		narrow += m->narrow[i];
+	}
+	if (narrow * LEAST_NARROW >= s->groups * blocks * quads) {
+		m->f = f;
+		return 0;
+	}
+	rvl_kernel_drop(k, m->steps, s->groups * blocks, (size_t)quads);
+	rvl_kernel_drop(k, m->narrow, s->groups * blocks, sizeof(*m->narrow));
+	m->steps = NULL;
+	m->narrow = NULL;
+	return 0;
+}
+
+/* Moves the packed quads of a block to their places, and changes their marks to steps. @mem: a block. */
+static void sort_block(struct rvl_i8_mat *m, int64_t block, uint8_t *mem)
+{
+	int64_t quads = m->taps * m->kc / RVL_I8_QUAD, nr = m->f->nr, bytes = RVL_I8_QUAD * nr;
+	uint8_t *w = (uint8_t *)m->w + block * rvl_i8_block_bytes(m), *marks = m->steps + block * quads;
+	uint8_t *to[2] = { w + m->narrow[block] * bytes, w };
+
+	memcpy(mem, w, (size_t)(quads * bytes));
+	for (int64_t q = 0; q < quads; q++, mem += bytes) {
+		uint8_t *dst = to[marks[q]];
+
+		to[marks[q]] += bytes;
+		for (int64_t i = 0; i < bytes; i++)
+			dst[marks[q] ? i : i % 4 / 2 * 2 * nr + i / 4 * 2 + i % 2] = mem[i];
+	}
+	memcpy(mem, marks, (size_t)quads);
+	write_steps(mem, quads, m->narrow[block], marks);
+}
+
+static int sort_quads(struct rvl_kernel *k, struct rvl_i8_mat *m)
+{
+	int64_t bytes = rvl_i8_block_bytes(m) + m->taps * m->kc / RVL_I8_QUAD;
+	uint8_t *mem;
+
+	if (!m->steps)
+		return 0;
+	mem = rvl_kernel_mem(k, bytes, 1);
+	if (!mem)
+		return -ENOMEM;
+	for (int64_t i = 0; i < m->groups * m->blocks; i++)
+		sort_block(m, i, mem);
+	rvl_kernel_drop(k, mem, bytes, 1);
+	return 0;
+}
+
 /* @n times @size bytes of weights. */
 static int allocate(struct rvl_kernel *k, struct rvl_i8_mat *m, int64_t n, int64_t size, int64_t columns)
 {
@@ -261,6 +386,8 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 	m->is_signed = is_signed;
 	m->planes = bits ? 1 : planes_of(s, false);
 	m->widens = bits || copies_rows(m->f, s);
+	if (!bits && choose_bytes(k, m, s))
+		return NULL;
 	m->gathers = s->scattered || !s->kc || s->kc % m->f->kr;
 	m->taps = m->gathers ? 1 : m->planes * s->taps;
 	m->kc = m->gathers ? rvl_round_up(m->planes * s->taps * s->kc, m->f->kr) : s->kc;
@@ -271,7 +398,7 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 	if (allocate(k, m, m->groups * m->blocks, rvl_i8_block_bytes(m), columns))
 		return NULL;
 	pack_columns(m, s, q);
-	return m;
+	return sort_quads(k, m) ? NULL : m;
 }
 
 /* ---- depthwise ---- */

@@ -200,7 +200,9 @@ static void compute(const struct run *r, int64_t group, int64_t block, int64_t t
 	int64_t nr = m->f->nr, at = group * m->blocks + block;
 	const struct rvl_i8_gemm_call c = {
 		.a = (const uint8_t *const *)(const void *)prepared, .taps = r->s.taps, .kc = r->s.kc,
-		.w = (const uint8_t *)m->w + at * rvl_i8_block_bytes(m), .bias = m->bias + at * nr,
+		.w = (const uint8_t *)m->w + at * rvl_i8_block_bytes(m),
+		.steps = m->steps ? m->steps + at * (r->s.kc / RVL_I8_QUAD) : NULL,
+		.narrow = m->steps ? m->narrow[at] : 0, .bias = m->bias + at * nr,
 		.scale = m->scale + at * nr, .y_stride = j->y_stride,
 		.y = j->y + (j->first + tile * r->s.step) * j->y_stride + group * m->n + block * nr,
 		.rows = rows_of(r, tile), .cols = (int)rvl_least(nr, m->n - block * nr),

@@ -14,6 +14,7 @@ struct rvl_i8_source {
 	int64_t rows;		/* that a run multiplies */
 	int64_t taps, kc;	/* kernel positions, channels of each */
 	bool scattered;		/* the activations of a position are not adjacent */
+	bool tiled;		/* packed for transforms of 3 x 3 as well: int8/winograd.h */
 };
 
 /*
@@ -36,6 +37,8 @@ struct rvl_i8_mat {
 	int bits;		/* of the weights where the set has tables, else 0 */
 	bool is_signed;		/* ... in two's complement */
 	void *w;		/* int8, int16, or bits */
+	uint8_t *steps;		/* [block][taps * kc / RVL_I8_QUAD], of sets with quads; else NULL */
+	int32_t *narrow;	/* [block] */
 	int32_t *bias;
 	float *scale;
 	struct rvl_i8_post post;

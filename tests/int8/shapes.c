@@ -105,6 +105,31 @@ static void narrow(struct product *p, int64_t n, int32_t axis)
 		memset(p->x.p, p->d.in[0].type == RVL_TYPE_U8 ? 255 : 127, p->x.size);
 }
 
+/*
+ * Weights for kernels of bytes: few are large, and adjacent ones of these reach the sum at which two
+ * products leave int16, or pass it. The inputs are the largest ones in some products, or the least ones.
+ */
+static void peaked(struct product *p)
+{
+	uint32_t few = test_rnd(3) ? 8 + test_rnd(400) : UINT32_MAX, most = 1 + test_rnd(100);
+	const struct rvl_kernel_arg *w = &p->d.in[1], *x = &p->d.in[0];
+	bool u8 = x->type == RVL_TYPE_U8;
+
+	for (uint32_t i = 0; i < w->quant.n; i++)
+		p->zp[1][i] = w->type == RVL_TYPE_U8 ? 128 : 0;
+	for (size_t i = 0; i < p->w.size; i++) {
+		int32_t v = (int32_t)test_rnd(most) - (int32_t)most / 2;
+
+		if (!test_rnd(few))
+			v = test_rnd(2) ? 64 + (int32_t)test_rnd(2) : -64 - (int32_t)test_rnd(2);
+		if (!test_rnd(few))
+			v = test_rnd(2) ? 127 : -128;
+		p->w.p[i] = (uint8_t)(p->zp[1][0] + v);
+	}
+	if (!test_rnd(3))
+		memset(p->x.p, test_rnd(3) ? u8 ? 255 : 127 : u8 ? 0 : 128, p->x.size);
+}
+
 /* Quantisation and memory of a product with @n output channels whose shapes are set. */
 static void complete(struct product *p, int64_t n, int32_t axis)
 {
@@ -132,6 +157,8 @@ static void complete(struct product *p, int64_t n, int32_t axis)
 		extremes(p, n);
 	if (d->in[1].shape.rank > 1 && !test_rnd(3))
 		narrow(p, n, axis);
+	else if (test_rnd(2))
+		peaked(p);
 	d->in[1].data = p->w.p;
 	if (d->n_in < 3)
 		return;
