@@ -69,11 +69,15 @@ class Comparison:
 
     # ---- models ----
 
+    def prefix(self):
+        return "" if self.opt.weights == "uniform" else self.opt.weights + "-"
+
     def network(self, name, kind):
-        path = os.path.join(self.opt.cache, f"{name}.{kind}.onnx")
+        path = os.path.join(self.opt.cache, f"{self.prefix()}{name}.{kind}.onnx")
         if not os.path.exists(path):
             end = ["--quantised"] if name not in DETECTORS else []
-            subprocess.run([sys.executable, "-B", ZOO, name, "--type", kind, "-o", path, *end],
+            subprocess.run([sys.executable, "-B", ZOO, name, "--type", kind, "--weights",
+                            self.opt.weights, "-o", path, *end],
                            check=True, stdout=subprocess.DEVNULL)
         return path
 
@@ -96,7 +100,7 @@ class Comparison:
         for name in self.opt.networks:
             paths = [self.network(name, kind) for kind in TYPES]
             for kind, path in zip(TYPES, paths):
-                yield Case(f"{name.replace('-', '')}.{kind}", path, self.peers_of(paths))
+                yield Case(f"{self.prefix()}{name.replace('-', '')}.{kind}", path, self.peers_of(paths))
 
     def layer_cases(self):
         import layers
@@ -230,6 +234,8 @@ def main():
     ap.add_argument("--burst", type=float, default=0.3, help="seconds of a burst")
     ap.add_argument("--only", choices=["networks", "layers"])
     ap.add_argument("--networks", type=words(NETWORKS), default=NETWORKS)
+    ap.add_argument("--weights", choices=["uniform", "laplace"], default="uniform",
+                    help="of the networks; laplace is like trained ones, a prefix of the names")
     ap.add_argument("--match", default="", help="only figures whose names contain this")
     ap.add_argument("--float", action="store_true",
                     help="the models are float: no modes of int8; figures cpu.float.*")

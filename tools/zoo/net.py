@@ -62,6 +62,20 @@ def moments(function, spread):
     return min(0.0, *values), max(values), math.sqrt(square), mean
 
 
+# Bytes by uniform bytes. Of trained weights quantised by channel, 1 to 2 % of the pairs of adjacent inputs
+# exceed +-128 together; of the quantiles of Laplace's distribution, 1 %, and of uniform weights, 24 %.
+LAPLACE = 127 / math.log(256)
+WEIGHTS = {
+    "uniform": bytes(0 if b == 128 else b for b in range(256)),
+    "laplace": bytes(round(math.copysign(LAPLACE * math.log(1 - abs(b - 127.5) / 128), 127.5 - b)) & 255
+                     for b in range(256)),
+}
+
+
+def rms_of(table):
+    return math.sqrt(sum((b - 256 if b > 127 else b) ** 2 for b in table) / 256)
+
+
 def to_float32(v):
     return struct.unpack("<f", struct.pack("<f", v))[0]
 
@@ -79,6 +93,7 @@ class Net:
         self.quantised = quantised
         self.masks = blocks.Masks(seed, blocks.kept_of(sparsity)) if sparsity else None
         self.layers = 0
+        self.weights = "uniform"    # their distribution
         self.sign = None    # form of the signs of a binary network; None: its own
         self.outputs, self.floats_of = [], {}
 
@@ -176,14 +191,15 @@ class Net:
         inner = op == "ConvTranspose"
         rows, channels, taps = (1, dims[0], m * math.prod(dims[2:])) if inner else \
             (m, dims[1], math.prod(dims[2:]))
-        raw = self.rng.randbytes(math.prod(dims)).replace(b"\x80", b"\x00")
+        raw = self.rng.randbytes(math.prod(dims)).translate(WEIGHTS[self.weights])
         prune = self.masks and self.layers and attrs.get("group", 1) == 1
         terms = channels * (1 if inner else taps)
         if prune:
             raw = self.masks.apply(raw, rows, channels, taps)
             terms = terms // channels * blocks.kept_channels(channels, self.masks.kept)
         self.layers += 1
-        spread = x.rms * 73.3 * math.sqrt(terms)
+        rms = 73.3 if self.weights == "uniform" else rms_of(WEIGHTS[self.weights])
+        spread = x.rms * rms * math.sqrt(terms)
         scale = deviation / (spread * x.scale)
         scales = array.array("f", (scale * self.rng.uniform(0.8, 1.25) for _ in range(m)))
         w = self.dequantised((dims, raw), m, scales, 1 if inner else 0)

@@ -44,6 +44,8 @@ def main():
     ap.add_argument("--quantised", action="store_true", help="end before the last DequantizeLinear")
     ap.add_argument("--sign", choices=binary.SIGNS, help="form of the signs of a binary network "
                     "(default: its own)")
+    ap.add_argument("--weights", choices=net.WEIGHTS, default="uniform",
+                    help="their distribution; laplace is like that of trained ones (binary networks: uniform)")
     ap.add_argument("--seed", type=int, default=20261121)
     opt = ap.parse_args()
     if not opt.model:
@@ -56,7 +58,7 @@ def main():
     if size % multiple:
         ap.error(f"the size of {opt.model} is a multiple of {multiple}")
     n = net.Net(opt.seed, opt.type, CHANNELS.get(opt.model, 3), size, not opt.float, opt.sparsity)
-    n.sign = opt.sign
+    n.sign, n.weights = opt.sign, opt.weights
     build(n)
     written = n.save(opt.output, opt.model.replace("-", "_"), opt.quantised)
     if opt.image:
