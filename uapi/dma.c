@@ -295,8 +295,8 @@ static bool alone(const struct dma *d, enum dma_user who)
 /* ---- steps that repeat ---- */
 
 #define STATE_MOST 32 /* bursts outstanding, and steps in a FIFO, of a state */
-#define STATES	   4  /* that are compared of an instruction before it is taken not to repeat */
-#define LEAST	   8  /* times that a state has to repeat to be looked for */
+#define STATES	   5  /* that are compared of a run before it is taken not to repeat */
+#define LEAST	   16 /* steps of a run in which equal states are looked for */
 
 /*
  * What the grants of a transfer depend on, if its steps are equal: cycles relative to that of the
@@ -307,9 +307,13 @@ struct state {
 	uint64_t release[STATE_MOST], bytes[STATE_MOST], grant[STATE_MOST];
 };
 
-/* The search for two equal states that are as many steps apart as bursts may be outstanding. */
+/*
+ * The search for two equal states: the first two that follow one another, where the port is always
+ * busy, and then such that are as many steps apart as bursts may be outstanding.
+ */
 struct repeat {
 	uint64_t wait;	   /* steps to the next state; 0: none */
+	uint64_t period;   /* steps from @state to the next state */
 	uint64_t at, busy; /* of @state: cycle of the next grant, and dma_run.busy */
 	uint32_t states;   /* taken so far */
 	struct state state;
@@ -324,13 +328,13 @@ static bool all_equal(const struct dma_transfer *t)
 static void repeat_init(struct repeat *p, const struct dma *d, const struct dma_transfer *t,
 			uint64_t at, uint64_t until)
 {
-	uint64_t bursts = d->board->bursts, step = t->part.beats + d->board->burst_gap;
+	uint64_t step = t->part.beats + d->board->burst_gap;
 
 	p->states = 0;
 	p->wait = 0;
-	if (all_equal(t) && bursts <= STATE_MOST && t->steps - t->step > LEAST * bursts &&
-	    until - at > LEAST * bursts * step)
-		p->wait = bursts;
+	if (t->steps - t->step > LEAST && until - at > LEAST * step && all_equal(t) &&
+	    d->board->bursts <= STATE_MOST && d->grants >= d->board->bursts)
+		p->wait = 1;
 }
 
 /* False where the FIFO has too many steps for a state. */
@@ -385,24 +389,25 @@ static void skip(struct dma *d, struct dma_transfer *t, uint64_t n, uint64_t cyc
 static uint64_t skip_repeats(struct dma *d, struct dma_transfer *t, struct repeat *p, uint64_t at,
 			     uint64_t until, struct dma_run *r)
 {
-	uint64_t bursts = d->board->bursts, each = at - p->at, n;
+	uint64_t each = at - p->at, n;
 	struct state now;
 
-	if (!state_of(d, t, at, &now) || p->states == STATES)
+	if (p->states == STATES || !state_of(d, t, at, &now))
 		return at;
-	if (!p->states++ || !same_state(&p->state, &now, bursts)) {
+	if (!p->states || !same_state(&p->state, &now, d->board->bursts)) {
+		p->period = p->wait = p->states ? d->board->bursts : 1;
+		p->states++;
 		p->state = now;
 		p->at = at;
 		p->busy = r->busy;
-		p->wait = bursts;
 		return at;
 	}
 	if (at >= until || t->step + 1 >= t->steps)
 		return at;
-	n = (t->steps - 1 - t->step) / bursts;
+	n = (t->steps - 1 - t->step) / p->period;
 	if (n > (until - at) / each)
 		n = (until - at) / each;
-	skip(d, t, n * bursts, n * each);
+	skip(d, t, n * p->period, n * each);
 	r->busy += n * (r->busy - p->busy);
 	r->last += n * each;
 	return at + n * each;
