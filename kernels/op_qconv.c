@@ -355,69 +355,87 @@ static void run_dense(const struct conv_run *r, const struct rvl_pool *pool)
 
 /* ---- depthwise ---- */
 
-/* Whether the taps are in the order of rvl_i8_dw_column(). */
-static bool by_columns(const struct rvl_conv_geom *g)
+/* Whether windows of 3 x 3 move over a row by one or two columns and the set has a kernel for that.
+ */
+static bool slides(const struct rvl_conv_geom *g)
 {
 	const struct rvl_i8_kernels *f = rvl_i8_kernels();
 
-	return g->k[0] == 3 && g->k[1] == 3 && f->widen && f->dw[0].kr == 2;
+	return g->k[0] == 3 && g->k[1] == 3 && g->d[1] == 1 && g->s[1] <= 2 && f->widen &&
+	       f->dw[0].kr == 2;
 }
 
-/* Under rows outside of the image, the columns of windows inside it are as far apart as elsewhere. */
-static void spread_zeros(const struct conv_run *r, int64_t oy, const uint8_t **p)
+/* A row of results from windows that slide over it. */
+static void slide(const struct conv_run *r, int64_t oy, struct rvl_i8_dw_call *c)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
+	const uint8_t *p[RVL_I8_DW_COLUMNS];
 
-	for (int64_t ky = 0; ky < g->k[0]; ky++, p += g->k[1]) {
-		int64_t iy = oy * g->s[0] - g->pad[0] + ky * g->d[0];
+	for (int64_t t = 0; t < RVL_I8_DW_COLUMNS; t++) {
+		int tap = rvl_i8_dw_column(t) < 0 ? 0 : rvl_i8_dw_column(t);
+		int64_t iy = oy * g->s[0] - g->pad[0] + tap / 3 * g->d[0];
+		const uint8_t *row = iy >= 0 && iy < g->h ? r->pixels + iy * g->w * r->x_step :
+							    r->zeros;
 
-		for (int64_t kx = 0; kx < g->k[1] && (iy < 0 || iy >= g->h); kx++)
-			p[kx] = r->zeros + kx * g->d[1] * r->x_step;
+		p[t] = row + (tap % 3 - g->pad[1]) * r->x_step;
 	}
+	c->p = p;
+	c->column = r->x_step;
+	c->first = g->pad[1];
+	c->past = g->pad[1] + g->w;
+	c->pad = (uint8_t)r->k->q.xz;
+	c->pixels = g->ow;
+	r->k->i8->dw->run(c);
 }
 
-/*
- * @n adjacent outputs. All or none of their windows pass the left or right end of the input; @whole:
- * none does.
- */
-static void depthwise(const struct conv_run *r, int64_t oy, int64_t ox, int64_t n, bool whole)
+/* @n adjacent outputs from output @ox on. If windows pass the left or right end of the image, @n
+ * is 1. */
+static void other_windows(const struct conv_run *r, int64_t oy, int64_t ox, int64_t n,
+			  struct rvl_i8_dw_call *c)
 {
-	const struct rvl_conv_geom *g = &r->k->g;
 	const struct rvl_i8_mat *m = r->k->i8;
-	const uint8_t *p[RVL_I8_DW_TAPS], *by_rows[RVL_I8_DW_COLUMNS];
-	bool columns = m->positions == RVL_I8_DW_COLUMNS && by_columns(g);
-	struct rvl_i8_dw_call c = {
-		.p = p, .taps = m->taps, .pixels = n, .x_step = g->s[1] * r->x_step, .channels = g->c,
-		.w = m->w, .bias = m->bias, .scale = m->scale, .y_stride = r->y_step,
-		.y = r->results + (oy * g->ow + ox) * r->y_step, .x_u8 = m->x_u8, .post = &m->post,
-	};
+	const uint8_t *p[RVL_I8_DW_TAPS];
 
-	point(r, oy, ox, 0, 1, columns ? by_rows : p);
-	if (whole)
-		spread_zeros(r, oy, columns ? by_rows : p);
-	for (int64_t t = 0; t < RVL_I8_DW_COLUMNS && columns; t++)
-		p[t] = by_rows[rvl_i8_dw_column(t)];
+	point(r, oy, ox, 0, 1, p);
 	for (int64_t t = m->positions; t < m->taps; t++)
 		p[t] = p[t - m->positions];
-	m->dw->run(&c);
+	c->p = p;
+	c->pixels = n;
+	m->dw->run(c);
+	c->y += n * c->y_stride;
 }
 
 static void depthwise_row(void *arg, uint32_t oy)
 {
 	const struct conv_run *r = arg;
 	const struct rvl_conv_geom *g = &r->k->g;
+	const struct rvl_i8_mat *m = r->k->i8;
+	struct rvl_i8_dw_call c = {
+		.taps = m->taps,
+		.x_step = g->s[1] * r->x_step,
+		.channels = g->c,
+		.w = m->w,
+		.bias = m->bias,
+		.scale = m->scale,
+		.y_stride = r->y_step,
+		.y = r->results + oy * g->ow * r->y_step,
+		.x_u8 = m->x_u8,
+		.post = &m->post,
+	};
 
+	if (slides(g)) {
+		slide(r, oy, &c);
+		return;
+	}
 	for (int64_t ox = 0, n; ox < g->ow; ox += n) {
 		int64_t k0, k1, ix = ox * g->s[1] - g->pad[1];
-		bool whole;
 
 		n = 1;
 		inside(g, 1, ox, g->w, &k0, &k1);
-		whole = k0 == 0 && k1 == g->k[1];
-		if (whole)
+		if (k0 == 0 && k1 == g->k[1])
 			n = (g->w - 1 - ix - g->d[1] * (g->k[1] - 1)) / g->s[1] + 1;
 		n = n < g->ow - ox ? n : g->ow - ox;
-		depthwise(r, oy, ox, n, whole);
+		other_windows(r, oy, ox, n, &c);
 	}
 }
 
@@ -562,7 +580,9 @@ static int run_ref(const struct rvl_kernel *k, const void *const *in, void *cons
 
 static int32_t column_weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
 {
-	return tap == RVL_I8_DW_NO_WEIGHT ? 0 : rvl_q_weight(ctx, n, rvl_i8_dw_column(tap), c);
+	int position = rvl_i8_dw_column(tap);
+
+	return position < 0 ? 0 : rvl_q_weight(ctx, n, position, c);
 }
 
 /* Groups that are computed as one have weights of zero between one another. */
@@ -632,9 +652,10 @@ static int setup_depthwise(struct rvl_kernel *k)
 		.weight = rvl_q_weight, .ctx = &ctx, .groups = 1, .n = g->m, .taps = taps, .kc = 1,
 	};
 
-	if (by_columns(g)) {
+	if (slides(g)) {
 		s.weight = column_weight_at;
 		s.taps = RVL_I8_DW_COLUMNS;
+		s.repeated = RVL_I8_DW_REPEATED;
 	}
 	k->i8 = rvl_i8_pack_dw(k, &s, &k->q, &fits_taps);
 	if (!fits_taps)

@@ -69,6 +69,13 @@ struct rvl_i8_dw_call {
 	uint8_t *y;
 	int64_t y_stride;	/* bytes between pixels */
 	bool x_u8;
+	/*
+	 * Taps in the order of rvl_i8_dw_column(): the bytes from column to column, of which x_step
+	 * is one or two times as many; else 0. Column 0 is the first one of the first window;
+	 * columns outside of [first, past) are not read, their values are @pad.
+	 */
+	int64_t column, first, past;
+	uint8_t pad;
 	const struct rvl_i8_post *post;
 };
 
@@ -82,17 +89,20 @@ struct rvl_i8_dw {
 #define RVL_I8_BEYOND 32
 
 /*
- * Kernels that take two taps at a time read windows of 3 x 3 as so many taps in the order of
- * rvl_i8_dw_column(): pairs of the first two rows, column by column, then (left, middle) and
- * (middle, right) of the last row, where the second middle has no weight.
+ * Kernels that take two taps at a time read windows of 3 x 3 that are one or two columns apart as
+ * so many taps in the order of rvl_i8_dw_column(): pairs of the first two rows, column by column,
+ * then of the last row (left, middle), (right, none), and once more for windows that begin with the
+ * second one of a pair: (none, left), (middle, right). The last RVL_I8_DW_REPEATED add no products.
  */
-#define RVL_I8_DW_COLUMNS 10
-#define RVL_I8_DW_NO_WEIGHT 8
+#define RVL_I8_DW_COLUMNS 14
+#define RVL_I8_DW_REPEATED 4
 
-/* The tap, by rows, at position @i of that order. */
+/* The tap, by rows, at position @i of that order; -1: none. */
 static inline int rvl_i8_dw_column(int64_t i)
 {
-	static const uint8_t order[RVL_I8_DW_COLUMNS] = { 0, 3, 1, 4, 2, 5, 6, 7, 7, 8 };
+	static const int8_t order[RVL_I8_DW_COLUMNS] = {
+		0, 3, 1, 4, 2, 5, 6, 7, 8, -1, -1, 6, 7, 8
+	};
 
 	return order[i];
 }

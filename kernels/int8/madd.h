@@ -164,87 +164,12 @@ TARGET INLINE void pixel(const struct rvl_i8_dw_call *c, int64_t at, int64_t x, 
 	store_part(c->y + x * c->y_stride + at, V_FIRST(finish(V_PACK_PIXEL(lo), c->post)), n);
 }
 
-/* Adjacent taps of a column or row, whose products are added. */
-struct pairs {
-	vec lo, hi;
-};
-
-TARGET INLINE struct pairs pair(vec a, vec b)
-{
-	return (struct pairs) { V_UNPACKLO16(a, b), V_UNPACKHI16(a, b) };
-}
-
-TARGET INLINE void add_pairs(struct pairs *sum, struct pairs x, const int16_t *w)
-{
-	sum->lo = V_ADD32(sum->lo, V_MADD(x.lo, V_LOAD(w)));
-	sum->hi = V_ADD32(sum->hi, V_MADD(x.hi, V_LOAD(w + NR)));
-}
-
-/* The distance between the columns of a window of 3 x 3 in the order of RVL_I8_DW_COLUMNS; 0: another. */
-TARGET INLINE int64_t column_step(const struct rvl_i8_dw_call *c)
-{
-	const uint8_t *const *p = c->p;
-	int64_t d = c->taps == RVL_I8_DW_COLUMNS ? p[2] - p[0] : 0;
-
-	if (d <= 0 || p[4] - p[2] != d || p[3] - p[1] != d || p[5] - p[3] != d || p[7] - p[6] != d ||
-	    p[8] != p[7] || p[9] - p[8] != d)
-		return 0;
-	return c->x_step == d || c->x_step == 2 * d ? d : 0;
-}
-
-/*
- * Results of NR channels whose windows are @s columns of @d bytes apart: 1 or 2. What one window has
- * in common with the next one is widened and paired once.
- */
-TARGET INLINE void slide(const struct rvl_i8_dw_call *c, int64_t at, int64_t d, const int s,
-			 const int x_u8)
-{
-	/* Copies, because the compiler cannot know that the results do not change what @c points to. */
-	const struct rvl_i8_post post = *c->post;
-	const int16_t *w = (const int16_t *)c->w + at * RVL_I8_DW_COLUMNS;
-	const int32_t *bias = c->bias + at;
-	const float *scale = c->scale + at;
-	const int64_t pixels = c->pixels, y_step = c->y_stride;
-	uint8_t *y = c->y + at;
-	const uint8_t *r0 = c->p[0] + at, *r1 = c->p[1] + at, *r2 = c->p[6] + at;
-	struct pairs first = pair(widen(r0, x_u8), widen(r1, x_u8)), second, third, low, high;
-	vec left = widen(r2, x_u8), right;
-
-	for (int64_t x = 0; x < pixels; x++, r0 += s * d, r1 += s * d, r2 += s * d, y += y_step) {
-		struct pairs sum = { V_LOAD(bias), V_LOAD(bias + HALF) };
-
-		if (s == 2 || x == 0) {
-			second = pair(widen(r0 + d, x_u8), widen(r1 + d, x_u8));
-			right = widen(r2 + d, x_u8);
-			low = pair(left, right);
-		}
-		third = pair(widen(r0 + 2 * d, x_u8), widen(r1 + 2 * d, x_u8));
-		left = widen(r2 + 2 * d, x_u8);
-		high = pair(right, left);
-		add_pairs(&sum, first, w);
-		add_pairs(&sum, second, w + 2 * NR);
-		add_pairs(&sum, third, w + 4 * NR);
-		add_pairs(&sum, low, w + 6 * NR);
-		add_pairs(&sum, high, w + 8 * NR);
-		sum.lo = narrow(sum.lo, sum.hi, scale, &post);
-		store_part(y, V_FIRST(finish(V_PACK_PIXEL(sum.lo), &post)), NR);
-		first = s == 2 ? third : second;
-		second = third;
-		low = high;
-		right = left;
-	}
-}
+#include "int8/slide.h"
 
 TARGET INLINE void dw_tiles(const struct rvl_i8_dw_call *c, const int x_u8)
 {
-	int64_t at = 0, d = column_step(c);
+	int64_t at = 0;
 
-	for (; d && at + NR <= c->channels; at += NR) {
-		if (c->x_step == d)
-			slide(c, at, d, 1, x_u8);
-		else
-			slide(c, at, d, 2, x_u8);
-	}
 	for (; at + NR <= c->channels; at += NR)
 		for (int64_t x = 0; x < c->pixels; x++)
 			pixel(c, at, x, NR, x_u8);
@@ -254,7 +179,9 @@ TARGET INLINE void dw_tiles(const struct rvl_i8_dw_call *c, const int x_u8)
 
 TARGET static void dw(const struct rvl_i8_dw_call *c)
 {
-	if (c->x_u8)
+	if (c->column)
+		slide_tiles(c);
+	else if (c->x_u8)
 		dw_tiles(c, 1);
 	else
 		dw_tiles(c, 0);

@@ -426,7 +426,7 @@ static void pack_channel(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 
 			store(m, w + tap / kr * nr * kr + tap % kr, v, plane);
 		}
-		sum = rvl_wrap_add(sum, v);
+		sum = rvl_wrap_add(sum, t < s->taps - s->repeated ? v : 0);
 	}
 	m->bias[at] = corrected_bias(m, q, channel, sum);
 	m->scale[at] = q->scale[channel];

@@ -13,6 +13,7 @@ struct rvl_i8_source {
 	int64_t groups, n;	/* groups, and output channels of each */
 	int64_t rows;		/* that a run multiplies */
 	int64_t taps, kc;	/* kernel positions, channels of each */
+	int64_t repeated;	/* depthwise: the last positions, which repeat others */
 	bool scattered;		/* the activations of a position are not adjacent */
 	bool tiled;		/* packed for transforms of 3 x 3 as well: int8/winograd.h */
 };

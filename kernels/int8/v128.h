@@ -20,6 +20,9 @@
 #define V_ADD32 _mm_add_epi32
 #define V_SUB32 _mm_sub_epi32
 #define V_SRA32 _mm_srai_epi32
+#define V_SLL32 _mm_slli_epi32
+#define V_SRL32 _mm_srli_epi32
+#define V_OR _mm_or_si128
 #define V_ADD16 _mm_add_epi16
 #define V_SUB16 _mm_sub_epi16
 #define V_ADDS16 _mm_adds_epi16
@@ -30,6 +33,7 @@
 #define V_PACKS32 _mm_packs_epi32
 #define V_PACK_ROWS _mm_packs_epi16
 #define V_PACK_PIXEL(v) _mm_packs_epi16(v, v)
+#define V_PACK_PIXELS _mm_packs_epi16
 #define V_FIRST(v) (v)
 #define V_SECOND(v) _mm_srli_si128(v, 8)
 #define V_MAX8 _mm_max_epi8

@@ -19,6 +19,9 @@
 #define V_ADD32 _mm256_add_epi32
 #define V_SUB32 _mm256_sub_epi32
 #define V_SRA32 _mm256_srai_epi32
+#define V_SLL32 _mm256_slli_epi32
+#define V_SRL32 _mm256_srli_epi32
+#define V_OR _mm256_or_si256
 #define V_ADD16 _mm256_add_epi16
 #define V_SUB16 _mm256_sub_epi16
 #define V_ADDS16 _mm256_adds_epi16
@@ -36,6 +39,8 @@
 				    _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
 /* Bytes of a pixel whose sums are in the order of rvl_i8_dw_channel(). */
 #define V_PACK_PIXEL(v) _mm256_permute4x64_epi64(_mm256_packs_epi16(v, v), 0x08)
+/* Of two such pixels, one after the other. */
+#define V_PACK_PIXELS(a, b) _mm256_permute4x64_epi64(_mm256_packs_epi16(a, b), 0xd8)
 #define V_FIRST(v) _mm256_castsi256_si128(v)
 #define V_SECOND(v) _mm256_extracti128_si256(v, 1)
 #define V_MAX8 _mm256_max_epi8
