@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 $(eval $(call static_lib,uapi,$(wildcard uapi/*.c)))
 
-# Most of a compilation is the emission of trial streams (compiler/npu) and their timeline.
+# Most of a compilation is the emission of trial streams (compiler/npu) and their timeline, and for large
+# models the passes over all weights.
 TIMED_SOURCES := $(wildcard uapi/*.c compiler/npu/mode_*.c) $(addprefix compiler/npu/,cascade.c chain.c choose.c emit.c \
-	emit_conv.c emit_layer.c emit_misc.c epilogue.c estimate.c keep.c memo.c pack.c sched.c segment.c tile.c turns.c)
+	emit_conv.c emit_layer.c emit_misc.c epilogue.c estimate.c keep.c lower_conv.c memo.c pack.c sched.c segment.c tile.c turns.c)
 $(foreach f,$(if $(filter -O2,$(OPT)),$(TIMED_SOURCES:.c=)),$(eval CFLAGS_$f := -O3))
 
 # The tables of the documentation are generated from the headers. sim/boundary.h is the only one of

@@ -25,6 +25,40 @@ struct weight_range {
 	int lo, hi; /* around 0 */
 };
 
+/*
+ * Sum and range of @n bytes XOR @flip. Neighbouring bytes are counted without a sign, so that a
+ * vector unit takes many at a time.
+ */
+static uint32_t sum_bytes(const uint8_t *p, int64_t n, uint8_t flip, uint8_t *lo, uint8_t *hi)
+{
+	uint8_t least = 255, most = 0;
+	uint32_t sum = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		uint8_t v = p[i] ^ flip;
+
+		sum += v;
+		least = v < least ? v : least;
+		most = v > most ? v : most;
+	}
+	*lo = least;
+	*hi = most;
+	return sum;
+}
+
+/* Adds the weights of output @m, which are next to each other, to its sum. */
+static void add_bytes(const struct rvl_weights *w, int64_t m, uint32_t *sum, struct weight_range *r)
+{
+	int flip, zp, above;
+	const uint8_t *p = rvl_weights_at(w, m, 0, &flip, &zp);
+	uint8_t lo, hi;
+
+	above = 128 - flip + zp; /* by which a byte is above its weight */
+	sum[m] = sum_bytes(p, w->k, flip ^ 128, &lo, &hi) - (uint32_t)(w->k * above);
+	r->lo = rvl_min(r->lo, lo - above);
+	r->hi = rvl_max(r->hi, hi - above);
+}
+
 /* Adds the weights of output @m to its sum. */
 static void add_row(const struct rvl_weights *w, int64_t m, uint32_t *sum, struct weight_range *r)
 {
@@ -68,8 +102,12 @@ static struct weight_range sum_weights(const struct rvl_weights *w, uint32_t *su
 	struct weight_range r = { 0, 0 };
 
 	if (w->k_stride <= w->m_stride) {
-		for (int64_t m = 0; m < w->m; m++)
-			add_row(w, m, sum, &r);
+		for (int64_t m = 0; m < w->m; m++) {
+			if (w->k_stride == 1 && w->k)
+				add_bytes(w, m, sum, &r);
+			else
+				add_row(w, m, sum, &r);
+		}
 		return r;
 	}
 	memset(sum, 0, w->m * sizeof(*sum));

@@ -53,8 +53,9 @@ static void pack_row(const struct rvl_layer *l, const struct rvl_block *b, int64
 		     int64_t n, int8_t *out)
 {
 	const struct rvl_product *p = &l->p;
-	int64_t taps = p->win.kh * p->win.kw, cpg = l->in.v.c / p->group;
-	int64_t c0 = m / (p->m / p->group) * cpg, c1 = c0 + cpg;
+	bool whole = p->group == 1; /* without divisions, which take longer than a short row */
+	int64_t taps = p->win.kh * p->win.kw, cpg = whole ? l->in.v.c : l->in.v.c / p->group;
+	int64_t c0 = whole ? 0 : m / (p->m / p->group) * cpg, c1 = c0 + cpg;
 	int64_t stride = taps, tap = b->ky * p->win.kw + b->kx, step, first, past;
 	const uint8_t *w;
 	int flip, zp;
@@ -68,11 +69,13 @@ static void pack_row(const struct rvl_layer *l, const struct rvl_block *b, int64
 	first = rvl_max(k, c0);
 	past = rvl_min(k + n, c1);
 	w = rvl_weights_at(&p->w, m, (first - c0) * stride + tap, &flip, &zp);
-	for (int64_t i = first; i < past; i++, w += step) {
-		int v = (int8_t)(*w ^ flip) + flip - zp;
-
-		out[i - k] = p->terms == 1 ? v : rvl_summand(v, b->term);
+	if (p->terms == 1) {
+		for (int64_t i = first; i < past; i++, w += step)
+			out[i - k] = (int8_t)(*w ^ flip) + flip - zp;
+		return;
 	}
+	for (int64_t i = first; i < past; i++, w += step)
+		out[i - k] = rvl_summand((int8_t)(*w ^ flip) + flip - zp, b->term);
 }
 
 void rvl_dense_pack(const struct rivulet_board *b, const struct rvl_layer *l,
