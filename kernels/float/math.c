@@ -3,7 +3,7 @@
  * exp, sigmoid, tanh, erf and erfc of float32. The loops have no branches, so that the compiler
  * vectorises them for each instruction set. A product and an addition are rounded separately in
  * every set (-ffp-contract=off), so that the results have the same bits everywhere; tables of
- * quantised functions are made of them. The polynomials are those of Cephes.
+ * quantised functions are made of them. The polynomials are those of Cephes, but for tanh.
  */
 #include <math.h>
 #include <string.h>
@@ -69,16 +69,26 @@ INLINE float sigmoid_of(float x)
 	return 1.0f / (1.0f + exp_of(-x));
 }
 
+/* x p(x^2) / q(x^2), the quotient of Eigen (Core/MathFunctionsImpl.h); 1 in float beyond the bound. */
 INLINE float tanh_of(float x)
 {
-	float a = fabsf(x), z = x * x, p, large = 1.0f - 2.0f / (exp_of(2.0f * a) + 1.0f);
+	float z, p, q;
 
-	p = -5.70498872745e-3f;
-	p = p * z + 2.06390887954e-2f;
-	p = p * z - 5.37397155531e-2f;
-	p = p * z + 1.33314422036e-1f;
-	p = p * z - 3.33332819422e-1f;
-	return copysignf(a < 0.625f ? p * z * a + a : large, x);
+	x = x < -7.90531110763549805f ? -7.90531110763549805f : x;
+	x = x > 7.90531110763549805f ? 7.90531110763549805f : x;
+	z = x * x;
+	p = -2.76076847742355e-16f;
+	p = p * z + 2.00018790482477e-13f;
+	p = p * z - 8.60467152213735e-11f;
+	p = p * z + 5.12229709037114e-08f;
+	p = p * z + 1.48572235717979e-05f;
+	p = p * z + 6.37261928875436e-04f;
+	p = p * z + 4.89352455891786e-03f;
+	q = 1.19825839466702e-06f;
+	q = q * z + 1.18534705686654e-04f;
+	q = q * z + 2.26843463243900e-03f;
+	q = q * z + 4.89352518554385e-03f;
+	return x * p / q;
 }
 
 /* For |x| < 1. */
