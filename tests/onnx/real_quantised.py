@@ -39,7 +39,7 @@ MEDIAN_BAR = 92.0	# %, of the peak
 RATIO_BAR = 95.0	# %, of what the bound of a model allows
 BOARD = "zu3eg-64"
 ROWS, CHANNELS, WORD, LANES = 16, 4, 16, 8	# of its array: rows and operands of a pass, of a word; of its ALU
-PORT, BURST, BURST_GAP = 16, 256, 2	# bytes a cycle, bytes, cycles
+PORT, BURST, BURST_GAP, LATENCY = 16, 256, 2, 64	# bytes a cycle, bytes, cycles, cycles of a burst
 EXPORTED = "ours.onnx"
 QDQ_OPSET = 13		# the first one that quantize_static takes with scales per channel
 
@@ -309,12 +309,15 @@ def bound(path, shape):
     channels of one tap, whose taps on the padding need no pass, or gathered ones; the lanes of grouped layers
     take any. Weights of 0 need no pass, as far as no row of the block has more. ALU: it finishes LANES results
     a cycle, of whole words of ROWS. Port: it moves the input and, at a byte each, the weights that are not 0, in
-    full bursts. What the engines wait for one another is not counted.
+    full bursts. Three bursts come one after the other with nothing else beside them: the first instructions,
+    then the first bytes that any engine works with; and at the end the last results are acknowledged. The port's
+    own work begins with the second of them, whose last BURST_GAP cycles are behind its bytes. What else the
+    engines wait for one another is not counted.
     """
     macs, array, words, weights = (sum(column) for column in zip(*products(path, shape)))
     moved = int(np.prod(shape)) + weights
     port = moved * (BURST + BURST_GAP * PORT) / (BURST * PORT)
-    return macs, max(array, words * ROWS // LANES, port)
+    return macs, max(array, words * ROWS // LANES, port - BURST_GAP) + 3 * LATENCY
 
 
 def utilisation(report, path, shape):
