@@ -23,6 +23,7 @@ struct pads {
 };
 
 #define MOST_OPEN 8   /* groups */
+#define LARGE_SHARE 3 /* of WGT: one in so many words is much */
 #define PIECE	  128 /* words of WGT; fewer cost more than their bytes */
 
 /* Layers that take turns. */
@@ -121,29 +122,55 @@ static int64_t idle_port(const struct segment *s, const struct group *g)
 }
 
 /*
- * Words of WGT that are free behind the buffers of @g, which is not open, up to those of an open group.
- * The first buffers of the group that follows have room beside them.
+ * Words of WGT that are free behind the buffers of @g, which is not open, if they begin at word @at, up to
+ * those of an open group; below 0: they do not fit. The first buffers of the group that follows have room
+ * beside them.
  */
-static int64_t room_behind(const struct segment *s, const struct group *g)
+static int64_t room_behind(const struct segment *s, const struct group *g, int64_t at)
 {
-	const struct pads *p = &s->pad[RIVULET_MEM_WGT];
-	int64_t past = next_at(p, g->size.mem[RIVULET_MEM_WGT]) + g->size.mem[RIVULET_MEM_WGT];
-	int64_t end = p->size;
+	int64_t past = at + g->size.mem[RIVULET_MEM_WGT], end = s->pad[RIVULET_MEM_WGT].size;
 
-	for (uint32_t i = 0; i < s->groups; i++)
-		if (s->group[i].e && s->group[i].at.mem[RIVULET_MEM_WGT] >= past)
-			end = rvl_min(end, s->group[i].at.mem[RIVULET_MEM_WGT]);
+	for (const struct group *o = s->group; o < g; o++) {
+		int64_t used = o->at.mem[RIVULET_MEM_WGT];
+
+		if (o->e && used + o->size.mem[RIVULET_MEM_WGT] > at)
+			end = rvl_min(end, used);
+	}
+	if (past > end)
+		return -1;
 	if (g + 1 < s->group + s->groups)
 		end -= g[1].size.mem[RIVULET_MEM_WGT];
 	return rvl_max(end - past, 0);
 }
 
-/* Words of WGT for more slots of the group's only layer. */
-static int64_t more_words(const struct segment *s, const struct group *g)
+/* The same where the group has its buffers: behind those of the group before it, or at the start of WGT. */
+static int64_t choose_place(struct segment *s, const struct group *g)
 {
-	if (!g->l[0]->early || g->n > 1)
-		return 0;
-	return rvl_min(rvl_layer_more_words(s->s->board, g->l[0]), room_behind(s, g));
+	struct pads *p = &s->pad[RIVULET_MEM_WGT];
+	int64_t next = room_behind(s, g, next_at(p, g->size.mem[RIVULET_MEM_WGT]));
+	int64_t start = room_behind(s, g, p->first);
+
+	if (start <= next)
+		return next;
+	p->next = p->first;
+	return start;
+}
+
+/* Words of WGT that more slots of the group's only layer would take. */
+static int64_t wanted_words(const struct segment *s, const struct group *g)
+{
+	return g->l[0]->early && g->n == 1 ? rvl_layer_more_words(s->s->board, g->l[0]) : 0;
+}
+
+/*
+ * Whether the group is opened now rather than when a group before it is done: an open layer keeps the slots
+ * that it has, and one with many weights may find few of them free.
+ */
+static bool worth_opening(struct segment *s, const struct group *g)
+{
+	int64_t room = choose_place(s, g);
+
+	return wanted_words(s, g) <= room || room * LARGE_SHARE >= s->pad[RIVULET_MEM_WGT].size;
 }
 
 /* Buffers of all layers of the group and of their rings. */
@@ -159,7 +186,9 @@ static void open_group(struct segment *s, struct group *g)
 	}
 	s->s->layer = g->first;
 	leave_kept(s, g);
-	more = more_words(s, g);
+	more = wanted_words(s, g);
+	if (more)
+		more = rvl_max(0, rvl_min(more, choose_place(s, g)));
 	g->size.mem[RIVULET_MEM_WGT] += more;
 	for (int m = 0; m < RIVULET_MEMS; m++)
 		g->at.mem[m] = take(s, m, g->size.mem[m]);
@@ -228,7 +257,7 @@ static bool open_early(struct segment *s, uint32_t i)
 		;
 	if (i >= s->groups || s->group[i].e)
 		return i < s->groups;
-	if (!has_room_beside(s, &s->group[i]))
+	if (!worth_opening(s, &s->group[i]) || !has_room_beside(s, &s->group[i]))
 		return false;
 	open_group(s, &s->group[i]);
 	return !s->s->rc;
