@@ -32,13 +32,26 @@ static bool is_copy(const struct rvl_node *n)
 	return true;
 }
 
+/* A Reshape of a Reshape takes the first operand. */
+static int join_reshapes(struct rvl_graph *g, struct rvl_node *n, struct rvl_err *err)
+{
+	const struct rvl_node *before = n->in[0] ? n->in[0]->producer : NULL;
+
+	if (n->op != RVL_OP_RESHAPE || !before || before->op != RVL_OP_RESHAPE || before->in[0]->bounded ||
+	    n->out[0]->bounded || before->in[0]->type != n->out[0]->type)
+		return 0;
+	return rvl_node_set_in(g, n, 0, before->in[0], err);
+}
+
 static int drop_copies(struct rvl_graph *g, struct rvl_err *err)
 {
 	uint32_t i = 0;
 
 	while (i < g->n_nodes) {
-		int rc = is_copy(g->nodes[i]) ? rvl_node_bypass(g, g->nodes[i], err) : 0;
+		int rc = join_reshapes(g, g->nodes[i], err);
 
+		if (!rc)
+			rc = is_copy(g->nodes[i]) ? rvl_node_bypass(g, g->nodes[i], err) : 0;
 		if (rc < 0)
 			return rc;
 		i += !rc;

@@ -5,12 +5,15 @@
  *
  *	x -> DQ -> op -> Q -> y		becomes	x -> Reshape -> DQ -> op of images -> Q -> Reshape -> y
  *
- * A mean of all positions is a global pool.
+ * A mean of all positions is a global pool. Before calibration, the same operators between floats are rewritten:
+ *
+ *	x -> op -> y			becomes	x -> Reshape -> op of images -> Reshape -> y
  */
 #include "base/math.h"
 #include "pass/pass.h"
 #include "pass/passes.h"
 #include "rivulet_op.h"
+#include "window.h"
 
 #include <string.h>
 
@@ -23,6 +26,7 @@ struct line {
 	struct rvl_node *clamp; /* Relu behind the operator, or NULL */
 	struct rvl_node *q;
 	struct rvl_attr attr;
+	bool floats;	       /* before calibration: operands and results are floats */
 	struct rvl_err *err;
 };
 
@@ -50,16 +54,6 @@ static bool is_quantised(const struct rvl_tensor *t)
 	return n && n->op == RVL_OP_QUANTIZE && is_bytes(n->out[0]);
 }
 
-static int32_t attr_at(const struct rvl_call *c, const char *name, uint32_t i, int32_t other)
-{
-	uint32_t n;
-	const int64_t *v = rvl_attr_ints(c, name, &n);
-
-	if (i >= n)
-		return other;
-	return v[i] < 0 || v[i] > MOST ? -1 : (int32_t)v[i];
-}
-
 static bool has_attr(const struct rvl_node *n, const char *name)
 {
 	for (uint32_t i = 0; i < rvl_op_attrs(n->def); i++)
@@ -72,26 +66,39 @@ static bool has_attr(const struct rvl_node *n, const char *name)
 static bool window_of(struct line *l)
 {
 	const struct rvl_node *n = l->n;
+	const struct rvl_window_axis *x;
 	struct rvl_attr *a = &l->attr;
+	struct rvl_window w;
 	struct rvl_call c;
 
 	rvl_node_call(n, &c);
-	if (has_attr(n, "auto_pad") && !rvl_attr_is(&c, "auto_pad", "NOTSET") && !rvl_attr_is(&c, "auto_pad", ""))
+	if (rvl_window_read(&c, &n->in[0]->shape, l->op == RVL_OP_CONV ? n->in[1]->shape.dim + 2 : NULL, &w))
+		return false;
+	x = &w.axis[0];
+	if (w.rank != 1 || x->k > MOST || x->stride > MOST || x->dilation > MOST || x->pad[0] < 0 ||
+	    x->pad[0] > MOST || x->pad[1] < 0 || x->pad[1] > MOST)
 		return false;
 	a->kernel[0] = 1;
-	a->kernel[1] = l->op == RVL_OP_CONV ? (int32_t)rvl_min(n->in[1]->shape.dim[2], MOST) :
-					      attr_at(&c, "kernel_shape", 0, -1);
-	a->stride[1] = attr_at(&c, "strides", 0, 1);
-	a->dilation[1] = has_attr(n, "dilations") ? attr_at(&c, "dilations", 0, 1) : 1;
-	a->pad[1] = attr_at(&c, "pads", 0, 0);
-	a->pad[3] = attr_at(&c, "pads", 1, 0);
+	a->kernel[1] = (int32_t)x->k;
+	a->stride[1] = (int32_t)x->stride;
+	a->dilation[1] = (int32_t)x->dilation;
+	a->pad[1] = (int32_t)x->pad[0];
+	a->pad[3] = (int32_t)x->pad[1];
 	if (has_attr(n, "group"))
 		a->group = (int32_t)rvl_attr_int(&c, "group");
-	if (has_attr(n, "ceil_mode"))
-		a->ceil_mode = (int32_t)rvl_attr_int(&c, "ceil_mode");
-	if (has_attr(n, "count_include_pad"))
-		a->count_include_pad = (int32_t)rvl_attr_int(&c, "count_include_pad");
-	return a->kernel[1] > 0 && a->stride[1] > 0 && a->dilation[1] > 0 && a->pad[1] >= 0 && a->pad[3] >= 0;
+	a->ceil_mode = (int32_t)rvl_window_flag(&c, "ceil_mode");
+	a->count_include_pad = (int32_t)rvl_window_flag(&c, "count_include_pad");
+	return true;
+}
+
+/* Constant weights, of bytes or of floats. */
+static bool has_weights(const struct line *l)
+{
+	const struct rvl_tensor *w = l->n->n_in > 1 ? l->n->in[1] : NULL;
+
+	if (l->floats)
+		return w && w->data && w->type == RVL_TYPE_F32;
+	return w && w->producer && w->producer->op == RVL_OP_DEQUANTIZE && w->producer->in[0]->data;
 }
 
 /* The operator on images, if @n is one on lines. */
@@ -114,10 +121,12 @@ static bool has_image_form(struct line *l)
 	case RVL_OP_GLOBAL_MAX_POOL:
 		return rank == 3 || rank == 5;
 	case RVL_OP_CONV:
-		return rank == 3 && n->op == RVL_OP_GENERAL && n->in[1]->producer &&
-		       n->in[1]->producer->op == RVL_OP_DEQUANTIZE && n->in[1]->producer->in[0]->data && window_of(l);
+		return rank == 3 && n->op == RVL_OP_GENERAL && has_weights(l) && window_of(l);
 	case RVL_OP_MAX_POOL:
 		return rank == 3 && n->op == RVL_OP_GENERAL && n->n_out == 1 && window_of(l);
+	case RVL_OP_BATCH_NORM: /* so that it is behind a convolution of images */
+		l->attr = n->attr;
+		return rank == 3 && l->floats && n->op == RVL_OP_BATCH_NORM && n->n_out == 1;
 	default:
 		return false;
 	}
@@ -131,6 +140,8 @@ static bool matches(struct line *l)
 	if (!y || !has_image_form(l) || !y->shaped || y->bounded || rvl_shape_count(&y->shape) < 1)
 		return false;
 	x = l->n->in[0];
+	if (l->floats)
+		return x->type == RVL_TYPE_F32 && y->type == RVL_TYPE_F32 && !x->data;
 	if (is_bytes(x) && is_bytes(y))
 		return true;
 	next = rvl_only_user(y);
@@ -161,14 +172,15 @@ static int image_like(const struct line *l, const struct rvl_tensor *t, struct r
 /* The operand as an image. */
 static int take_image(const struct line *l, struct rvl_tensor *x, struct rvl_tensor **out)
 {
-	struct rvl_node *dq = is_bytes(x) ? NULL : x->producer;
+	struct rvl_node *dq = is_dequantised(x) ? x->producer : NULL;
+	const void *data = dq ? dq->in[0]->data : x->data;
 	struct rvl_tensor *bytes;
 	int rc = image_like(l, dq ? dq->in[0] : x, &bytes);
 
 	if (rc)
 		return rc;
-	if (dq && dq->in[0]->data) /* weights */
-		bytes->data = dq->in[0]->data;
+	if (data) /* weights */
+		bytes->data = data;
 	else
 		rc = rvl_add_reshape(l->g, dq ? dq->in[0] : x, bytes, l->err);
 	*out = bytes;
@@ -190,9 +202,10 @@ static int add_operator(const struct line *l, struct rvl_tensor *x, struct rvl_t
 		rc = take_image(l, l->n->in[1], &w);
 		if (!rc)
 			rc = rvl_node_set_in(l->g, n, 1, w, l->err);
-		if (!rc && l->n->n_in > 2 && l->n->in[2])
-			rc = rvl_node_set_in(l->g, n, 2, l->n->in[2], l->err);
 	}
+	for (uint32_t i = l->op == RVL_OP_CONV ? 2 : 1; i < l->n->n_in && !rc; i++)
+		if (l->n->in[i])
+			rc = rvl_node_set_in(l->g, n, i, l->n->in[i], l->err);
 	if (rc)
 		return rc;
 	n->op_type = rvl_op_name(l->op);
@@ -304,6 +317,27 @@ static bool mean_of_bytes(const struct rvl_node *n)
 	return n->n_out == 1 && n->n_in && n->in[0] && is_dequantised(n->in[0]) && is_quantised(n->out[0]);
 }
 
+/* Rewrites all operators on lines that match. */
+static int rewrite_lines(struct rvl_graph *g, bool floats, struct rvl_err *err)
+{
+	struct rvl_node **list;
+	uint32_t n;
+	int rc = rvl_graph_nodes(g, &list, &n, err);
+
+	for (uint32_t i = 0; rc >= 0 && i < n; i++) {
+		struct line l = { .g = g, .n = list[i], .floats = floats, .err = err };
+
+		if (matches(&l))
+			rc = rewrite(&l);
+	}
+	return rc < 0 ? rc : rvl_graph_sort(g, err);
+}
+
+int rvl_lines_of_floats(struct rvl_graph *g, struct rvl_err *err)
+{
+	return rewrite_lines(g, true, err);
+}
+
 int rvl_pass_lines(struct rvl_graph *g, struct rvl_err *err)
 {
 	struct rvl_node **list;
@@ -313,13 +347,5 @@ int rvl_pass_lines(struct rvl_graph *g, struct rvl_err *err)
 	for (uint32_t i = 0; rc >= 0 && i < n; i++)
 		if (mean_of_bytes(list[i]))
 			rc = rvl_pool_of_mean(g, list[i], err);
-	if (rc >= 0)
-		rc = rvl_graph_nodes(g, &list, &n, err);
-	for (uint32_t i = 0; rc >= 0 && i < n; i++) {
-		struct line l = { .g = g, .n = list[i], .err = err };
-
-		if (matches(&l))
-			rc = rewrite(&l);
-	}
-	return rc < 0 ? rc : rvl_graph_sort(g, err);
+	return rc < 0 ? rc : rewrite_lines(g, false, err);
 }

@@ -101,6 +101,12 @@ bool rvl_op_lacks_scale(const struct rvl_node *n);
  */
 int rvl_pool_of_mean(struct rvl_graph *g, struct rvl_node *mean, struct rvl_err *err);
 
+/**
+ * Makes float convolutions with constant weights, pools and normalisations of one dimension those of images with
+ * one row, of which calibration quantises them.
+ */
+int rvl_lines_of_floats(struct rvl_graph *g, struct rvl_err *err);
+
 /** Why rvl_pass_transposed() leaves a transposed convolution between bytes; NULL for other nodes. */
 const char *rvl_transposed_lack(const struct rvl_node *n);
 

@@ -98,9 +98,12 @@ static int merge(struct rvl_graph *g, struct rvl_err *err)
 int rvl_prepare(struct rvl_graph *g, struct rvl_err *err)
 {
 	int (*const steps[])(struct rvl_graph *, struct rvl_err *) = {
-		rvl_shape_infer, rvl_pass_fold,	     rvl_pass_clean, rvl_pass_binary,  rvl_rewrite,
-		rvl_pass_fold_bn, merge,	     rvl_pass_clean, rvl_pass_fold_bn, rvl_rewrite_scales,
-		rvl_pass_fold_bn, rvl_pass_clean,
+		rvl_shape_infer, rvl_pass_fold,	      rvl_pass_clean,	rvl_pass_binary,
+		rvl_lines_of_floats, /* before what rewrites images */
+		rvl_rewrite,
+		rvl_lines_of_floats, /* of means that are pools then */
+		rvl_pass_fold_bn, merge,	      rvl_pass_clean,	rvl_pass_fold_bn,
+		rvl_rewrite_scales, rvl_pass_fold_bn, rvl_pass_clean,
 	};
 	int rc = 0;
 

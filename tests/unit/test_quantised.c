@@ -124,6 +124,44 @@ static const char *const pools_at_borders[] = {
 	POOLED("ceil_mode=1 count_include_pad=1 pads=[1,1,1,1]"),
 };
 
+#define LINE(first, text) \
+	"in x f32 1,2,24; out y; const w f32 4,2,3 0.5 -1 0.25; const v f32 4,4,2 1 -0.5 0.75; const d f32 4,1,3 0.5 1; " \
+	"const f f32 4 0.5 2; const o f32 4 0.25; Conv x w -> a " first "; " text "; Conv c v -> y"
+
+/* Networks of one dimension, and their convolutions. */
+static const struct {
+	const char *text;
+	uint32_t products;
+} lines[] = {
+	{ LINE("", "Relu a -> c"), 2 },
+	{ LINE("auto_pad='SAME_UPPER' strides=[3]", "MaxPool a -> c kernel_shape=[2] strides=[2]"), 2 },
+	{ LINE("auto_pad='SAME_LOWER' dilations=[2]", "Conv a d -> c group=4 pads=[2,0]"), 3 },
+	{ LINE("pads=[1,1]", "BatchNormalization a f o o f -> b; LeakyRelu b -> e; Add b e -> c"), 2 },
+	{ LINE("", "AveragePool a -> c kernel_shape=[3] ceil_mode=1 strides=[2] pads=[1,1] count_include_pad=1"), 2 },
+	{ LINE("", "GlobalAveragePool a -> b; Sigmoid b -> e; Mul a e -> c"), 2 },
+	{ LINE("", "ReduceMean a -> b axes=[2]; Sigmoid b -> e; Mul a e -> c"), 2 },
+};
+
+/* One conversion at each end: convolutions, pools and normalisations of lines are those of images. */
+START_TEST(networks_of_one_dimension_are_bytes)
+{
+	static float x[48];
+	uint64_t seed = 29;
+
+	for (size_t i = 0; i < 48; i++)
+		x[i] = (float)chance_uniform(&seed, -1, 1);
+	opset = 17;
+	near_float(lines[_i].text, x, 48, 0.06f);
+	ck_assert_uint_eq(count(RVL_OP_Q_CONV), lines[_i].products);
+	if (_i == 0) /* none between the convolutions */
+		ck_assert_uint_eq(count(RVL_OP_RESHAPE), 2);
+	ck_assert_uint_eq(count(RVL_OP_QUANTIZE), 1);
+	ck_assert_uint_eq(count(RVL_OP_DEQUANTIZE), 1);
+	release();
+	opset = 13;
+}
+END_TEST
+
 START_TEST(pools_divide_alike_at_borders)
 {
 	static float x[72];
@@ -149,5 +187,6 @@ int main(void)
 			    (int)(sizeof(old_operators) / sizeof(old_operators[0])));
 	tcase_add_loop_test(t, values_between_products_are_bytes, 0,
 			    (int)(sizeof(between_products) / sizeof(between_products[0])));
+	tcase_add_loop_test(t, networks_of_one_dimension_are_bytes, 0, (int)(sizeof(lines) / sizeof(lines[0])));
 	return run_suite(s);
 }
