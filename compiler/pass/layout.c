@@ -359,6 +359,24 @@ static bool layers_read(const struct layouts *l, const struct rvl_tensor *t)
 	return t->n_users > 0;
 }
 
+#define STAGES 4 /* of the ALU behind a product */
+
+/*
+ * Whether a layer makes the result of @n as the image that its shape says. A matrix product whose epilogue
+ * computes @n makes its rows as pixels.
+ */
+static bool makes_image(const struct rvl_node *n, int stages)
+{
+	if (!n || !on_npu(n) || !stages)
+		return true;
+	if (n->op == RVL_OP_Q_MATMUL)
+		return false;
+	for (uint32_t i = 0; i < n->n_in; i++)
+		if (n->in[i] && !makes_image(n->in[i]->producer, stages - 1))
+			return false;
+	return true;
+}
+
 /*
  * Whether the image of a Transpose that the NPU executes can lie in NHWC: a layer makes it for the
  * Transpose alone, or layers alone read what the Transpose makes.
@@ -372,7 +390,7 @@ static bool image_moves(const struct layouts *l, const struct rvl_node *n, const
 		return false;
 	if (takes_nhwc(n))
 		return layers_read(l, image);
-	return image->n_users == 1 && on_npu(p) && rvl_layer_of_images(p) && !p->stochastic;
+	return image->n_users == 1 && on_npu(p) && rvl_layer_of_images(p) && !p->stochastic && makes_image(p, STAGES);
 }
 
 /* A Transpose whose operand and result have the same bytes is not executed where it can be a view. */

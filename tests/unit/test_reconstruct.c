@@ -529,6 +529,31 @@ START_TEST(operators_of_several_values_are_exact_for_float_consumers)
 }
 END_TEST
 
+/* The epilogue of a matrix product makes rows, not the image whose channels a Transpose moves last. */
+START_TEST(rows_of_a_product_are_no_image)
+{
+	const struct rivulet_compile_options off = { .no_layouts = true }, on = { 0 };
+	struct model *m = calloc(1, sizeof(*m));
+	struct outcome before, after;
+	uint8_t x[4 * 6 * 5];
+
+	load_board();
+	open_model(m, 1);
+	say(m, "const w u8 5,3 80 199 139 63 101 94 110 185; const s f32 - 0.04; const o u8 - 120; const z u8 - 0;"
+	       "const t f32 - 0.05; DequantizeLinear w s o -> wf; MatMul x wf -> a; QuantizeLinear a s o -> b;"
+	       "DequantizeLinear b s o -> c; Relu c -> d; QuantizeLinear d t z -> e; DequantizeLinear e t z -> f;"
+	       "Transpose f -> h perm=[0,2,3,1]; QuantizeLinear h t z -> y; out y;");
+	for (size_t i = 0; i < sizeof(x); i++)
+		x[i] = (uint8_t)splitmix(&m->seed);
+	compile_and_run(m, &off, x, &before);
+	compile_and_run(m, &on, x, &after);
+	ck_assert_mem_eq(before.out[0], after.out[0], before.size[0]);
+	release(&before);
+	release(&after);
+	free(m);
+}
+END_TEST
+
 /* ---- the model of the paper ---- */
 
 /*
@@ -672,6 +697,7 @@ int main(void)
 	tcase_add_loop_test(t, functions_are_exact_for_float_consumers, 0, FUNCTIONS);
 	tcase_add_test(t, all_quantised_readers_have_the_bytes_of_the_exact_value);
 	tcase_add_test(t, operators_of_several_values_are_exact_for_float_consumers);
+	tcase_add_test(t, rows_of_a_product_are_no_image);
 	tcase_add_test(t, ssd_becomes_one_segment);
 	tcase_add_test(t, unsupported_operator_in_the_middle_is_named);
 	return run_suite(s);
