@@ -485,18 +485,25 @@ static int submit_npu(struct rivulet_exec *x, uint32_t i, struct rivulet_runtime
 /*
  * How many steps from @i on one worker runs without a return to the runtime's thread, which takes
  * longer than most steps. When no step on the NPU follows and all steps before @i have ended, their
- * order in the program needs no further check.
+ * order in the program needs no further check. Steps that were issued earlier, while the NPU ran, are
+ * not among them.
  */
 static uint32_t chain_of(const struct rivulet_exec *x, uint32_t i)
 {
-	return i >= x->img->tail && i == x->first ? x->img->prog->steps - i : 1;
+	uint32_t past = i + 1;
+
+	if (i < x->img->tail || i != x->first)
+		return 1;
+	while (past < x->img->prog->steps && x->task[past].state == RVL_RT_WAITING)
+		past++;
+	return past - i;
 }
 
-/* Whether the caller runs the steps from @i on, to the end, where it waits for them anyway. */
+/* Whether the caller runs the chain from @i on, which is all that is left: it waits for it anyway. */
 static bool may_hold(const struct rivulet_exec *x, uint32_t i)
 {
 	return x->params.waits && (!x->params.deadline || x->params.soft) && !x->img->rt->offload &&
-	       i + chain_of(x, i) == x->img->prog->steps;
+	       i == x->first && i + x->task[i].chain == x->img->prog->steps;
 }
 
 static void push_cpu(struct rivulet_exec *x, uint32_t i)
