@@ -78,6 +78,7 @@ $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_
 NPU_WRAPS := $(addprefix -Wl$(comma)--wrap=,ioctl drmIoctl drmGetVersion drmFreeVersion drmPrimeFDToHandle drmSyncobjCreate \
 	drmSyncobjDestroy drmSyncobjWait drmSyncobjExportSyncFile)
 $(eval $(call unit_test,backend,runtime client compiler kernels sim uapi,$(NPU_WRAPS) $(TOOL_LIBS)))
+$(eval $(call unit_test,early_steps,runtime client compiler kernels sim uapi,$(NPU_WRAPS) $(TOOL_LIBS)))
 $(eval $(call unit_test,fences,runtime client compiler kernels sim uapi,$(NPU_WRAPS) $(TOOL_LIBS)))
 NOMEM_WRAPS := $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc reallocarray aligned_alloc posix_memalign strdup strndup \
 	vasprintf open_memstream free)
