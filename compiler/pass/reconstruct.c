@@ -234,15 +234,26 @@ static int split(struct result *r, struct rvl_tensor **raw)
 	return rc;
 }
 
-/* QuantizeLinear nodes of @r->t with the parameters of @r->q become it. */
+/* Whether @u is another QuantizeLinear of @r->t with the parameters of @r->q. */
+static bool equals_chosen(const struct result *r, const struct rvl_node *u)
+{
+	return u != r->q && u->in[0] == r->t && makes_bytes(u) && same_parameters(u, r->q);
+}
+
+/*
+ * QuantizeLinear nodes of @r->t with the parameters of @r->q become it. One whose bytes are an output stays,
+ * because an output has its name from its tensor; @r->q becomes one of these, if there are any.
+ */
 static int merge_equal(struct result *r)
 {
+	for (uint32_t i = 0; i < r->t->n_users && !r->q->out[0]->is_output; i++)
+		if (equals_chosen(r, r->t->users[i]) && r->t->users[i]->out[0]->is_output)
+			r->q = r->t->users[i];
 	for (uint32_t i = 0; i < r->t->n_users;) {
 		struct rvl_node *u = r->t->users[i];
 		int rc;
 
-		if (u == r->q || u->in[0] != r->t || !makes_bytes(u) ||
-		    !same_parameters(u, r->q)) {
+		if (!equals_chosen(r, u) || u->out[0]->is_output) {
 			i++;
 			continue;
 		}
@@ -305,7 +316,7 @@ static int part_others(struct result *r)
 	for (uint32_t i = 0; i < r->t->n_users && !rc;) {
 		struct rvl_node *u = r->t->users[i];
 
-		if (u == r->q || u->in[0] != r->t || !makes_bytes(u)) {
+		if (u == r->q || u->in[0] != r->t || !makes_bytes(u) || equals_chosen(r, u)) {
 			i++;
 			continue;
 		}

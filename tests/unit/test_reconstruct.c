@@ -498,6 +498,50 @@ START_TEST(all_quantised_readers_have_the_bytes_of_the_exact_value)
 }
 END_TEST
 
+/* QuantizeLinear nodes with equal parameters, some of whose results are outputs of the model. */
+static void compare_names(const char *op, const char *outputs)
+{
+	const struct rivulet_compile_options opt = { 0 };
+	struct model *m = calloc(1, sizeof(*m));
+	struct rivulet_blob program = { 0 };
+	const struct rivulet_program *p;
+	struct rvl_err err = { "" };
+	struct pb onnx;
+
+	open_model(m, 1);
+	say(m, "const s f32 - 0.05; const z u8 - 128; %s QuantizeLinear p s z -> q0; QuantizeLinear p s z -> q1;"
+	       "QuantizeLinear p s z -> q2; DequantizeLinear q0 s z -> d0; Neg d0 -> n0; DequantizeLinear q1 s z -> d1;"
+	       "Exp d1 -> n1; Neg p -> n2; out n0; out n1; out n2;", op);
+	for (const char *q = outputs; *q; q++)
+		say(m, "out q%c;", *q);
+	onnx = ot_model(m->text, 13);
+	ck_assert_msg(!rivulet_compile(onnx.p, onnx.n, &board, &opt, &program, NULL, &err), "%s", err.msg);
+	p = program.data;
+	ck_assert_uint_eq(p->outputs, 3 + strlen(outputs));
+	for (uint32_t i = 0; outputs[i]; i++) {
+		const struct rivulet_tensor *t = &rivulet_program_tensors(p)[p->inputs + 3 + i];
+		const char name[] = { 'q', outputs[i], 0 };
+
+		ck_assert_str_eq(rivulet_program_string(p, t->name), name);
+	}
+	rivulet_blob_free(&program);
+	free(onnx.p);
+	free(m);
+}
+
+START_TEST(outputs_keep_their_names)
+{
+	static const char *const outputs[] = { "", "0", "1", "2", "01", "12", "02", "201" };
+
+	load_board();
+	for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++) {
+		compare_names("Tanh x -> p;", outputs[i]);
+		compare_names("const w s8 4,4,1,1 90 -80 70 60 -50 40 30 -20; const ws f32 - 0.01; const wz s8 - 0;"
+			      "DequantizeLinear w ws wz -> wf; Conv x wf -> p;", outputs[i]);
+	}
+}
+END_TEST
+
 /* Second operands: the largest of each column of x, which the NPU does not spread, and of each channel. */
 static const struct {
 	const char *op, *window;
@@ -696,6 +740,7 @@ int main(void)
 			     sizeof(pairs) / sizeof(pairs[0]));
 	tcase_add_loop_test(t, functions_are_exact_for_float_consumers, 0, FUNCTIONS);
 	tcase_add_test(t, all_quantised_readers_have_the_bytes_of_the_exact_value);
+	tcase_add_test(t, outputs_keep_their_names);
 	tcase_add_test(t, operators_of_several_values_are_exact_for_float_consumers);
 	tcase_add_test(t, rows_of_a_product_are_no_image);
 	tcase_add_test(t, ssd_becomes_one_segment);
