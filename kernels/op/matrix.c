@@ -376,6 +376,8 @@ static void run_few(const struct product *p)
 {
 	struct few f = { .p = p, .left = p->c->scratch };
 
+	if (!p->m)
+		return;
 	read_left(&f);
 	rvl_for_range(p->c, rvl_ceil_div(p->n, RVL_F32_PAIR_COLS),
 		      1 + 65536 / (1 + p->m * p->k * RVL_F32_PAIR_COLS), few_panels, &f);

@@ -152,6 +152,12 @@ START_TEST(products_with_zero_points)
 	IN_U8(DIMS(2, 1, 1), 0, 2);
 	op_ok(1);
 	WANT_S32(0, DIMS(2, 1, 1), 1, -1);
+	/* No rows, by weights that are packed. */
+	op_begin("MatMulInteger", 10);
+	IN_EMPTY(U8, DIMS(0, 2));
+	OP_CONST(U8, uint8_t, DIMS(2, 1), 3, 4);
+	op_ok(1);
+	op_want(0, RVL_TYPE_S32, DIMS(0, 1), NULL, 0);
 	op_begin("MatMulInteger", 10);
 	IN_U8(DIMS(1, 2), 1, 2);
 	IN_U8(DIMS(2, 1), 3, 4);
