@@ -68,6 +68,15 @@ void rvl_arena_raise(struct rvl_arena *a, size_t bytes)
 	a->limit = bytes < SIZE_MAX - a->limit ? a->limit + bytes : SIZE_MAX;
 }
 
+struct rvl_arena *rvl_arena_beside(const struct rvl_arena *with)
+{
+	struct rvl_arena *a = rvl_arena_new(with->limit);
+
+	if (a)
+		a->held = a->most = with->held;
+	return a;
+}
+
 bool rvl_arena_count(struct rvl_arena *a, size_t bytes)
 {
 	if (!a)

@@ -60,6 +60,12 @@ void rvl_arena_limit(struct rvl_arena *a, size_t limit);
 void rvl_arena_raise(struct rvl_arena *a, size_t bytes);
 
 /**
+ * rvl_arena_beside() - a new arena, whose limit is that of @with, and which counts all that @with holds
+ * now as held by it, too: that both together stay within the limit
+ */
+struct rvl_arena *rvl_arena_beside(const struct rvl_arena *with);
+
+/**
  * rvl_arena_count() - counts @bytes of the heap as held by the arena; false where its limit forbids it
  * rvl_arena_uncount() - the caller has freed them
  * For buffers that grow or are freed before the arena is. @a NULL: they are not counted.

@@ -403,12 +403,16 @@ static int clone_rest(const struct rvl_graph *g, struct rvl_graph *c, struct rvl
 
 int rvl_graph_clone(const struct rvl_graph *g, struct rvl_graph **out, struct rvl_err *err)
 {
-	struct rvl_graph *c = rvl_graph_new();
-	int rc = c ? clone_tensors(g, c, err) : no_memory(err);
+	struct rvl_graph *c;
+	int rc = rvl_graph_beside(g, &c, err);
 
+	if (rc)
+		return rc;
+	rc = clone_tensors(g, c, err);
 	if (!rc)
 		rc = clone_rest(g, c, err);
 	if (rc) {
+		rc = rvl_arena_report(c->arena, rc, err);
 		rvl_graph_free(c);
 		return rc;
 	}

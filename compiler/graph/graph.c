@@ -89,21 +89,42 @@ static void *grow(struct rvl_arena *a, void *old, uint32_t n, uint32_t *cap)
 	return p;
 }
 
-struct rvl_graph *rvl_graph_new(void)
+/* A graph without nodes, to which @a belongs; NULL without memory, or if @a is NULL. */
+static struct rvl_graph *graph_in(struct rvl_arena *a)
 {
-	struct rvl_arena *a = rvl_arena_new(RVL_MAX_GRAPH_BYTES);
 	struct rvl_graph *g = a ? rvl_arena_alloc(a, sizeof(*g)) : NULL;
 
 	if (g)
 		g->name_index = rvl_arena_alloc(a, sizeof(struct name_index));
-	if (!g || !g->name_index) {
-		rvl_arena_free(a);
+	if (!g || !g->name_index)
 		return NULL;
-	}
 	g->arena = a;
 	g->name = "";
 	g->producer = "";
 	return g;
+}
+
+struct rvl_graph *rvl_graph_new(void)
+{
+	struct rvl_arena *a = rvl_arena_new(RVL_MAX_GRAPH_BYTES);
+	struct rvl_graph *g = graph_in(a);
+
+	if (!g)
+		rvl_arena_free(a);
+	return g;
+}
+
+int rvl_graph_beside(const struct rvl_graph *with, struct rvl_graph **out, struct rvl_err *err)
+{
+	struct rvl_arena *a = rvl_arena_beside(with->arena);
+	int rc = 0;
+
+	*out = graph_in(a);
+	if (!*out) {
+		rc = a ? rvl_arena_report(a, no_memory(err), err) : no_memory(err);
+		rvl_arena_free(a);
+	}
+	return rc;
 }
 
 void rvl_graph_free(struct rvl_graph *g)

@@ -239,6 +239,8 @@ struct rvl_graph {
 
 /** An empty graph, or NULL. Free with rvl_graph_free(). */
 struct rvl_graph *rvl_graph_new(void);
+/** The same in *@out, for a graph that may hold what the limit of memory leaves beside @with now. -ENOMEM. */
+int rvl_graph_beside(const struct rvl_graph *with, struct rvl_graph **out, struct rvl_err *err);
 
 /** NULL is allowed. */
 void rvl_graph_free(struct rvl_graph *g);
@@ -323,7 +325,10 @@ int rvl_graph_sort(struct rvl_graph *g, struct rvl_err *err);
 /** Checks every invariant above; -EINVAL names the node or tensor that breaks one. */
 int rvl_graph_verify(const struct rvl_graph *g, struct rvl_err *err);
 
-/** A deep copy of structure and attributes; constant data is shared, so @g must outlive the copy. */
+/**
+ * A deep copy of structure and attributes; constant data is shared, so @g must outlive the copy. Both
+ * together stay within the limit of memory of @g. -ENOMEM.
+ */
 int rvl_graph_clone(const struct rvl_graph *g, struct rvl_graph **out, struct rvl_err *err);
 
 /**

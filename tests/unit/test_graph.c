@@ -268,6 +268,29 @@ START_TEST(a_clone_computes_the_same)
 }
 END_TEST
 
+static void clone_counts(struct example *e)
+{
+	struct rvl_graph *g = load(&e->model), *c;
+	size_t held = rvl_arena_held(g->arena);
+	struct rvl_err err;
+
+	rvl_arena_limit(g->arena, held + 100);
+	ck_assert_int_eq(rvl_graph_clone(g, &c, &err), -ENOMEM);
+	ck_assert_ptr_nonnull(strstr(err.msg, "of memory or more, the limit is"));
+	rvl_arena_limit(g->arena, 4 * held);
+	ck_assert_int_eq(rvl_graph_clone(g, &c, &err), 0);
+	ck_assert_uint_gt(rvl_arena_held(c->arena), held);
+	ck_assert_uint_eq(rvl_arena_held(g->arena), held);
+	rvl_graph_free(c);
+	rvl_graph_free(g);
+}
+
+START_TEST(a_clone_keeps_the_limit_of_memory)
+{
+	each_example(clone_counts, 1);
+}
+END_TEST
+
 /* ---- the models of the demo ---- */
 
 /*
@@ -900,6 +923,7 @@ int main(void)
 	tcase_add_test(models, no_pass_changes_the_result);
 	tcase_add_test(models, every_model_is_one_npu_segment);
 	tcase_add_test(models, a_clone_computes_the_same);
+	tcase_add_test(models, a_clone_keeps_the_limit_of_memory);
 	tcase_add_test(models, demo_models_keep_only_the_ends_on_the_cpu);
 	tcase_add_test(models, batch_norm_and_clip_are_fused_into_a_float_convolution);
 	tcase_add_test(models, batch_norm_is_fused_into_a_gemm_transposed_or_not);
