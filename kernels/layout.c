@@ -129,6 +129,7 @@ enum rvl_layouts rvl_kernel_layouts(const struct rvl_kernel_desc *d)
 int rvl_kernel_check_layouts(const struct rvl_kernel_desc *d, char *why)
 {
 	enum rvl_layouts can = rvl_kernel_layouts(d);
+	bool row = row_takes_nhwc(d);
 	uint32_t seen = 0;
 
 	if (d->op == RVL_OP_CHAIN)
@@ -138,7 +139,9 @@ int rvl_kernel_check_layouts(const struct rvl_kernel_desc *d, char *why)
 		bool image = is_image(d, i);
 
 		if (a->layout == RIVULET_LAYOUT_PLAIN) {
-			seen |= image && rvl_layout_matters(&a->shape) ? 1u << a->layout : 0;
+			/* A row addresses a part of another tensor by the pitches of that part. */
+			seen |= image && !(row && a->pitched) &&
+					rvl_layout_matters(&a->shape) ? 1u << a->layout : 0;
 			continue;
 		}
 		seen |= 1u << a->layout;

@@ -816,6 +816,9 @@ static const struct {
 	  "Neg x -> n; Transpose n -> t perm=[1,0]; Compress t c -> k axis=0; Neg k -> y", 0 },
 	{ "in x f32 1,8; in c bool 1; in z f32 8,6; out y f32 6,8; Neg z -> n;"
 	  "Transpose n -> t perm=[1,0]; Compress x c -> k axis=0; Mul t k -> y", 0 },
+	/* A copy of a constant and a Reorder of the input write the parts of an image in NHWC. */
+	{ "in x f32 1,2,2,2; const k f32 1,2,2,2 1 2 3 4 5 6 7 8; out y f32 1,2,4,2;"
+	  "Concat x k -> t axis=3; Transpose t -> y perm=[0,2,3,1]", 2 },
 };
 
 START_TEST(views_of_models)
