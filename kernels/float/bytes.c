@@ -116,18 +116,14 @@ INLINE AVX2 __m256i pair_of(const int16_t *v)
 	return _mm256_set1_epi32(pair);
 }
 
-/*
- * Adds products of two rows of weights and as many values of each row of v, which are a pair of int16
- * at @v. A row of v is read when it is needed, because the sums of four rows fill the registers.
- */
-INLINE AVX2 void add_pair(__m128i first, __m128i second, const int16_t *v, int64_t v_row, int rows,
-			  bool u8, __m256i sum[ROWS][2])
+/* Adds the products of pairs of weights, of 8 columns each, and of a pair of each row of @v. @rows is constant. */
+INLINE AVX2 void add_products(__m128i low, __m128i high, const int16_t *v, int64_t v_row, int rows, bool u8,
+			      __m256i (*sum)[2])
 {
-	__m128i low = _mm_unpacklo_epi8(first, second), high = _mm_unpackhi_epi8(first, second);
 	__m256i w0 = u8 ? _mm256_cvtepu8_epi16(low) : _mm256_cvtepi8_epi16(low);
 	__m256i w1 = u8 ? _mm256_cvtepu8_epi16(high) : _mm256_cvtepi8_epi16(high);
 
-#pragma GCC unroll 4
+#pragma GCC unroll 8
 	for (int r = 0; r < rows; r++) {
 		__m256i pair = pair_of(v + r * v_row);
 
@@ -136,6 +132,17 @@ INLINE AVX2 void add_pair(__m128i first, __m128i second, const int16_t *v, int64
 		/* One row after the other: gcc would keep the products of all rows and spill sums. */
 		__asm__("" : "+x"(sum[r][0]), "+x"(sum[r][1]));
 	}
+}
+
+/*
+ * Adds products of two rows of weights and as many values of each row of v, which are a pair of int16
+ * at @v. A row of v is read when it is needed, because the sums of four rows fill the registers.
+ */
+INLINE AVX2 void add_pair(__m128i first, __m128i second, const int16_t *v, int64_t v_row, int rows,
+			  bool u8, __m256i sum[ROWS][2])
+{
+	add_products(_mm_unpacklo_epi8(first, second), _mm_unpackhi_epi8(first, second), v, v_row, rows, u8,
+		     sum);
 }
 
 INLINE AVX2 void add_to(uint32_t *y, const __m256i sum[2])
@@ -230,20 +237,9 @@ INLINE AVX2 void sum_all(const struct rvl_f32_sum_call *c, bool u8)
 INLINE AVX2 void add_paired(const uint8_t *w, const int16_t *v, int64_t v_row, int rows, bool u8,
 			    __m256i (*sum)[2])
 {
-	__m128i low = _mm_loadu_si128((const __m128i *)w), high = _mm_loadu_si128((const __m128i *)w + 1);
-	__m256i w0 = u8 ? _mm256_cvtepu8_epi16(low) : _mm256_cvtepi8_epi16(low);
-	__m256i w1 = u8 ? _mm256_cvtepu8_epi16(high) : _mm256_cvtepi8_epi16(high);
+	const __m128i *pairs = (const __m128i *)w;
 
-#pragma GCC unroll 8
-	for (int r = 0; r < rows; r++) {
-		__m256i pair = _mm256_castps_si256(
-			_mm256_broadcast_ss((const float *)(const void *)(v + r * v_row)));
-
-		sum[r][0] = _mm256_add_epi32(sum[r][0], _mm256_madd_epi16(pair, w0));
-		sum[r][1] = _mm256_add_epi32(sum[r][1], _mm256_madd_epi16(pair, w1));
-		/* One row after the other, as in add_pair(). */
-		__asm__("" : "+x"(sum[r][0]), "+x"(sum[r][1]));
-	}
+	add_products(_mm_loadu_si128(pairs), _mm_loadu_si128(pairs + 1), v, v_row, rows, u8, sum);
 }
 
 /* Adds sums to the first @n of 16 columns. */
