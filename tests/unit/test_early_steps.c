@@ -3,44 +3,11 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "../../runtime/internal.h"
-#include "fake_npu.h"
 #include "made_program.h"
+#include "runtime_rig.h"
 #include "suite.h"
 
 #define BIG 8192 /* floats; more than a step that runs inline may touch */
-
-static struct rivulet_workers *workers;
-static struct rivulet_runtime *rt;
-static struct rivulet_runtime_error err;
-static struct rivulet_device *dev;
-
-static void setup(void)
-{
-	npu_setup("zu3eg-64");
-	dev = npu_device();
-	ck_assert(!rivulet_workers_new(2, &workers));
-	ck_assert_msg(!rivulet_runtime_new_device(dev, workers, &rt, &err), "%s", err.text);
-}
-
-static void teardown(void)
-{
-	ck_assert_ptr_null(rivulet_runtime_unref(rt));
-	ck_assert_ptr_null(rivulet_device_unref(dev));
-	ck_assert_ptr_null(rivulet_workers_unref(workers));
-	npu_teardown();
-}
-
-static struct rivulet_exec *exec_of(const void *file, size_t size)
-{
-	struct rivulet_image *img;
-	struct rivulet_exec *x;
-
-	ck_assert_msg(!rivulet_image_load(rt, file, size, &img, &err), "%s", err.text);
-	ck_assert_msg(!rivulet_exec_new(img, &x, &err), "%s", err.text);
-	rivulet_image_unref(img);
-	return x;
-}
 
 static void answer_done(struct npu_job *j, struct rivulet_status *st)
 {
@@ -88,7 +55,7 @@ START_TEST(steps_under_way_join_no_chain)
 	add_step(m, 0, UINT32_MAX, 2);
 	rivulet_runtime_target(rt, &m->target);
 	make_file(m);
-	x = exec_of(m->file, m->size);
+	x = exec_of_file(m->file, m->size);
 	r = rivulet_exec_result(x);
 	ck_assert(!rivulet_exec_bind_memory(x, 0, in, sizeof(in), &err));
 	ck_assert(!rivulet_exec_bind_memory(x, 1, late, sizeof(late), &err));

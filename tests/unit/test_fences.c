@@ -9,34 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../runtime/internal.h"
-#include "fake_npu.h"
 #include "onnx_text.h"
 #include "rivulet_compiler.h"
+#include "runtime_rig.h"
 #include "suite.h"
 
 #define PAGE   4096u
-
-static struct rivulet_workers *workers;
-static struct rivulet_runtime *rt;
-static struct rivulet_runtime_error err;
-static struct rivulet_device *dev;
-
-static void setup(void)
-{
-	npu_setup("zu3eg-64");
-	dev = npu_device();
-	ck_assert(!rivulet_workers_new(2, &workers));
-	ck_assert_msg(!rivulet_runtime_new_device(dev, workers, &rt, &err), "%s", err.text);
-}
-
-static void teardown(void)
-{
-	ck_assert_ptr_null(rivulet_runtime_unref(rt));
-	ck_assert_ptr_null(rivulet_device_unref(dev));
-	ck_assert_ptr_null(rivulet_workers_unref(workers));
-	npu_teardown();
-}
 
 /* A model of CPU steps. */
 static struct rivulet_exec *exec_of(const char *text)
@@ -45,15 +23,12 @@ static struct rivulet_exec *exec_of(const char *text)
 	struct rivulet_blob blob = { .data = NULL };
 	struct pb model = ot_model(text, 13);
 	struct rvl_err e = { "" };
-	struct rivulet_image *img;
 	struct rivulet_exec *x;
 
 	ck_assert_msg(!rivulet_compile(model.p, model.n, rivulet_runtime_board(rt), &o, &blob, NULL,
 				       &e), "%s", e.msg);
 	free(model.p);
-	ck_assert_msg(!rivulet_image_load(rt, blob.data, blob.size, &img, &err), "%s", err.text);
-	ck_assert_msg(!rivulet_exec_new(img, &x, &err), "%s", err.text);
-	rivulet_image_unref(img);
+	x = exec_of_file(blob.data, blob.size);
 	rivulet_blob_free(&blob);
 	return x;
 }
