@@ -9,7 +9,8 @@
  *
  * A run starts a loop for every operator, often of less time than the wake-up of a sleeping thread
  * takes. A worker without work therefore polls for POLL_NS before it sleeps, and so does the thread that
- * waits for the last shares of its loop.
+ * waits for the last shares of its loop. One worker at least never polls: the thread that is about to
+ * start a loop, often none of the workers, has its processor.
  *
  * Cancellation. A client decides how long a kernel computes, and no kernel looks at the state of
  * its run. rvl_rt_workers_interrupt() therefore sends a signal to every worker. Its handler leaves
@@ -49,6 +50,7 @@ struct rivulet_workers {
 	struct rvl_rt_task *first, **last;
 	uint32_t tasks, idle;		/* queued tasks, workers that wait */
 	_Atomic uint32_t queued;	/* loops and tasks since the start; changed under the lock */
+	uint32_t polling, called;	/* workers that poll: without a call, and those that were called */
 	bool polls;			/* whether a thread that waits leaves a processor to the others */
 	/* By the number of a thread: the owner of its task. */
 	const void *serving[MAX_THREADS + MAX_SPARE + 1];
@@ -251,13 +253,41 @@ static void poll_value(struct rivulet_workers *p, const _Atomic uint32_t *value,
 	pthread_mutex_lock(&p->lock);
 }
 
+/*
+ * Called with the lock when a loop or a task was queued. Calls @n idle workers, or all if there are
+ * fewer: first those that poll, because they need no wake-up.
+ */
+static void call_workers(struct rivulet_workers *p, uint32_t n)
+{
+	uint32_t polling = n < p->polling ? n : p->polling;
+
+	atomic_fetch_add(&p->queued, 1);
+	p->polling -= polling;
+	p->called += polling;
+	for (n -= polling; n; n--)
+		pthread_cond_signal(&p->work);
+}
+
+/* As poll_value() of @queued. It does not matter which of the workers that poll takes a call. */
+static void poll_queue(struct rivulet_workers *p, uint32_t seen)
+{
+	if (p->polling + p->called + 1 >= p->n)
+		return;
+	p->polling++;
+	poll_value(p, &p->queued, seen);
+	if (p->called)
+		p->called--;
+	else
+		p->polling--;
+}
+
 /* A signal that comes while this thread polls is lost, so @queued is read again under the lock. */
 static void wait_idle(struct rivulet_workers *p)
 {
 	uint32_t seen = atomic_load(&p->queued);
 
 	p->idle++;
-	poll_value(p, &p->queued, seen);
+	poll_queue(p, seen);
 	if (atomic_load(&p->queued) == seen && !p->stop)
 		pthread_cond_wait(&p->work, &p->lock);
 	p->idle--;
@@ -333,8 +363,7 @@ static void shared_loop(struct rivulet_workers *p, uint32_t n, void (*fn)(void *
 	pthread_mutex_lock(&p->lock);
 	l.next = p->loops;
 	p->loops = &l;
-	atomic_fetch_add(&p->queued, 1);
-	pthread_cond_broadcast(&p->work);
+	call_workers(p, n - 1 < l.most ? n - 1 : l.most);
 	pthread_mutex_unlock(&p->lock);
 	loop_work(&l);
 	pthread_mutex_lock(&p->lock);
@@ -434,8 +463,7 @@ void rvl_rt_workers_push(struct rivulet_workers *p, struct rvl_rt_task *t)
 	*p->last = t;
 	p->last = &t->next;
 	p->tasks++;
-	atomic_fetch_add(&p->queued, 1);
-	pthread_cond_signal(&p->work);
+	call_workers(p, 1);
 	serve_all(p);
 	pthread_mutex_unlock(&p->lock);
 }

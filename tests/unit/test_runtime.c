@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -951,176 +950,6 @@ START_TEST(other_target)
 }
 END_TEST
 
-/* ---- workers ---- */
-
-static void add_index(void *arg, uint32_t i)
-{
-	atomic_fetch_add((atomic_uint *)arg, i + 1);
-}
-
-static void nested(void *arg, uint32_t i)
-{
-	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
-
-	(void)i;
-	k->parallel(k->ctx, 50, add_index, arg);
-}
-
-/* Nested loops on two workers run every index once and terminate. */
-START_TEST(parallel_loops)
-{
-	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
-	atomic_uint sum = 0;
-
-	for (int i = 0; i < 200; i++)
-		k->parallel(k->ctx, 5, nested, &sum);
-	ck_assert_uint_eq(sum, 200 * 5 * 1275);
-	k->parallel(k->ctx, 0, add_index, &sum);
-	ck_assert_uint_eq(sum, 200 * 5 * 1275);
-	ck_assert_uint_eq(rivulet_workers_threads(workers), 2);
-}
-END_TEST
-
-struct crowd {
-	atomic_int inside, most;
-};
-
-static void enter(void *arg, uint32_t i)
-{
-	struct crowd *c = arg;
-	int inside = atomic_fetch_add(&c->inside, 1) + 1, most = atomic_load(&c->most);
-
-	(void)i;
-	while (inside > most && !atomic_compare_exchange_weak(&c->most, &most, inside))
-		;
-	nanosleep(&(struct timespec) { .tv_nsec = 200000 }, NULL);
-	atomic_fetch_sub(&c->inside, 1);
-}
-
-/* A loop of a thread that is no worker has no more threads than there are workers. */
-START_TEST(callers_take_the_place_of_a_worker)
-{
-	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
-	struct crowd c = { 0 };
-
-	for (int i = 0; i < 20; i++)
-		k->parallel(k->ctx, 16, enter, &c);
-	ck_assert_int_le(c.most, 2);
-}
-END_TEST
-
-/** struct meeting - a task of owner B whose loop ends only when the test says so, and two of A */
-struct meeting {
-	struct rvl_rt_task a[2], b;
-	sem_t begin_loop, in_loop, end_loop;	/* of B's loop */
-	sem_t first_runs, end_first, second_ran;	/* of A's tasks */
-};
-
-static struct meeting meeting;
-
-/* sem_wait() with a limit that only ends a hang; of what blocks the others, it is the longer one. */
-#define HANG_SECONDS 20
-
-static bool comes_in(sem_t *s, int seconds)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += seconds;
-	while (sem_timedwait(s, &until))
-		if (errno != EINTR)
-			return false;
-	return true;
-}
-
-static bool comes(sem_t *s)
-{
-	return comes_in(s, HANG_SECONDS);
-}
-
-static void blocked_share(void *arg, uint32_t i)
-{
-	struct meeting *m = arg;
-
-	(void)i;
-	sem_post(&m->in_loop);
-	comes_in(&m->end_loop, 5 * HANG_SECONDS);
-	sem_post(&m->end_loop);
-}
-
-static void loop_of_b(struct rvl_rt_task *t)
-{
-	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
-
-	(void)t;
-	comes(&meeting.begin_loop);
-	k->parallel(k->ctx, 8, blocked_share, &meeting);
-}
-
-static void first_of_a(struct rvl_rt_task *t)
-{
-	(void)t;
-	sem_post(&meeting.first_runs);
-	comes(&meeting.end_first);
-}
-
-static void second_of_a(struct rvl_rt_task *t)
-{
-	(void)t;
-	sem_post(&meeting.second_ran);
-}
-
-static pthread_barrier_t all;
-
-static void meet(struct rvl_rt_task *t)
-{
-	(void)t;
-	pthread_barrier_wait(&all);
-}
-
-/* Returns when both workers wait for work. Until then a task would start a spare thread. */
-static void await_workers(void)
-{
-	static struct rvl_rt_task each[2];
-
-	pthread_barrier_init(&all, NULL, 3);
-	for (int i = 0; i < 2; i++) {
-		each[i] = (struct rvl_rt_task) { .work = meet };
-		rvl_rt_workers_push(workers, &each[i]);
-	}
-	pthread_barrier_wait(&all);
-	pthread_barrier_destroy(&all);
-}
-
-/*
- * Proves that a task does not wait for the end of another owner's loop when the worker that would
- * have taken it joins that loop: A's second task is queued while one worker runs A's first task and
- * the other one B's loop.
- */
-START_TEST(loops_hold_up_nobody)
-{
-	struct meeting *m = &meeting;
-	sem_t *const sems[] = { &m->begin_loop, &m->in_loop, &m->end_loop, &m->first_runs,
-				&m->end_first, &m->second_ran };
-
-	for (size_t i = 0; i < sizeof(sems) / sizeof(sems[0]); i++)
-		sem_init(sems[i], 0, 0);
-	m->b = (struct rvl_rt_task) { .work = loop_of_b, .owner = &m->b };
-	m->a[0] = (struct rvl_rt_task) { .work = first_of_a, .owner = &m->a };
-	m->a[1] = (struct rvl_rt_task) { .work = second_of_a, .owner = &m->a };
-	await_workers();
-	rvl_rt_workers_push(workers, &m->b);
-	rvl_rt_workers_push(workers, &m->a[0]);
-	ck_assert(comes(&m->first_runs));
-	rvl_rt_workers_push(workers, &m->a[1]);
-	sem_post(&m->begin_loop);
-	ck_assert(comes(&m->in_loop));
-	sem_post(&m->end_first);
-	ck_assert(comes(&m->second_ran));
-	sem_post(&m->end_loop);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *s = suite_create("runtime");
@@ -1145,10 +974,7 @@ int main(void)
 	tcase_add_test(t, fault);
 	tcase_add_loop_test(t, hostile, 0, 2);
 	tcase_add_test(t, other_target);
-	tcase_add_test(t, parallel_loops);
-	tcase_add_test(t, callers_take_the_place_of_a_worker);
 	tcase_add_test(t, waiting_threads_run_steps);
-	tcase_add_test(t, loops_hold_up_nobody);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
