@@ -5,15 +5,18 @@ A burst is a process of its own that runs one model on one library and prints th
 Bursts of all sides alternate. With one thread a time is processor time, which other load changes
 little; with several it is the latency. Float models take so long to load that they have few bursts:
 their time is the least processor time of a run, or the least median latency of a burst. The peer of a
-ratio is the fastest of all libraries, modes and, for the networks, activation types.
+ratio is the fastest of all libraries, modes and, for the networks, activation types. A case whose
+rounds take longer than a limit has fewer of them. Standard error says which case is measured.
 """
 import argparse
+import functools
 import json
 import os
 import shutil
 import statistics
 import subprocess
 import sys
+import time
 import venv
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -27,6 +30,8 @@ DETECTORS = ("ssd-mobilenetv1",)    # end in floats
 TYPES = ("uint8", "int8")
 FEW, FEW_FLOAT = 3, 5    # runs of the first burst; that of a float model counts
 SLOW = 1.5    # a peer so many times slower than the fastest at first is measured no more
+PART = ".part"    # ends the name of a file of the cache until it is whole
+BURST_MAX = 300    # seconds after which a burst fails
 
 
 class Failed(Exception):
@@ -54,11 +59,15 @@ def python_of(cache, peers):
 
 
 class Case:
-    """A figure: our model, and the files on which each peer runs."""
+    """A figure: our model, and the files on which each peer runs. @make makes the files and returns both."""
 
-    def __init__(self, name, ours, peers):
-        self.name, self.ours, self.peers = name, ours, peers
-        self.times = {}    # (side, file): medians of bursts
+    def __init__(self, name, make):
+        self.name, self.make = name, make
+        self.ours, self.peers = None, []
+
+    def prepare(self):
+        if not self.ours:
+            self.ours, self.peers = self.make()
 
 
 class Comparison:
@@ -77,8 +86,9 @@ class Comparison:
         if not os.path.exists(path):
             end = ["--quantised"] if name not in DETECTORS else []
             subprocess.run([sys.executable, "-B", ZOO, name, "--type", kind, "--weights",
-                            self.opt.weights, "-o", path, *end],
+                            self.opt.weights, "-o", path + PART, *end],
                            check=True, stdout=subprocess.DEVNULL)
+            os.replace(path + PART, path)
         return path
 
     def tflite(self, path):
@@ -86,8 +96,9 @@ class Comparison:
         out = path[:-5] + ".tflite"
         if not os.path.exists(out):
             script = os.path.join(HERE, "tflite.py")
-            if subprocess.run([self.python, "-B", script, path, out], check=False).returncode:
+            if subprocess.run([self.python, "-B", script, path, out + PART], check=False).returncode:
                 return None
+            os.replace(out + PART, out)
         return out
 
     def peers_of(self, paths, lite=True):
@@ -96,28 +107,35 @@ class Comparison:
         converted = self.tflite(paths[-1]) if lite and "xnnpack" in self.opt.peers else None
         return sides + ([("xnnpack", converted)] if converted else [])
 
+    def make_network(self, name, kind):
+        paths = {t: self.network(name, t) for t in TYPES}
+        return paths[kind], self.peers_of(list(paths.values()))
+
+    def make_layer(self, name, build, lite):
+        path = os.path.join(self.opt.cache, f"{name}.onnx")
+        build(path)
+        return path, self.peers_of([path], lite=lite)
+
     def network_cases(self):
         for name in self.opt.networks:
-            paths = [self.network(name, kind) for kind in TYPES]
-            for kind, path in zip(TYPES, paths):
-                yield Case(f"{self.prefix()}{name.replace('-', '')}.{kind}", path, self.peers_of(paths))
+            for kind in TYPES:
+                yield Case(f"{self.prefix()}{name.replace('-', '')}.{kind}",
+                           functools.partial(self.make_network, name, kind))
 
     def layer_cases(self):
         import layers
 
         for group, prefix in ((layers.OPERATORS, "op."), (layers.DEPTHWISE, "")):
             for name, build in group.items():
-                path = os.path.join(self.opt.cache, f"{name}.onnx")
-                build(path)
-                sides = self.peers_of([path], lite=not prefix)
-                yield Case(prefix + name, path, sides)
+                yield Case(prefix + name, functools.partial(self.make_layer, name, build, not prefix))
+
+    def model_case(self, path):
+        name = os.path.splitext(os.path.basename(path))[0]
+        return Case("float." + name if self.opt.float else name, lambda: (path, self.peers_of([path])))
 
     def cases(self):
         if self.opt.models:
-            for path in self.opt.models:
-                name = os.path.splitext(os.path.basename(path))[0]
-                name = "float." + name if self.opt.float else name
-                yield Case(name, path, self.peers_of([path]))
+            yield from map(self.model_case, self.opt.models)
             return
         if self.opt.only in (None, "networks"):
             yield from self.network_cases()
@@ -145,7 +163,10 @@ class Comparison:
 
     @staticmethod
     def call(command):
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        try:
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=BURST_MAX)
+        except subprocess.TimeoutExpired as e:
+            raise Failed(f"{' '.join(command)}: not done after {BURST_MAX} s") from e
         if done.returncode:
             raise Failed(f"{' '.join(command)}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
         return done.stdout
@@ -174,7 +195,11 @@ class Comparison:
         sides = [s for s, t in first.items() if s == us or t <= SLOW * least]
         times = {s: [first[s]] if self.opt.float else [] for s in sides}
         rounds = self.opt.rounds or (1 if self.opt.float else 5)
-        for _ in range(rounds):
+        end = time.monotonic() + self.opt.limit
+        for i in range(rounds):
+            if i and time.monotonic() >= end:
+                print(f"compare: {case.name}: {i} of {rounds} rounds in {self.opt.limit:g} s", file=sys.stderr)
+                break
             for s in sides:
                 times[s].append(self.burst(s, threads, self.runs_of(first[s])))
         ratio = self.report(case.name + suffix_of(threads), us, times)
@@ -202,12 +227,18 @@ class Comparison:
 
     def run(self):
         cases = [c for c in self.cases() if self.opt.match in c.name]
-        if self.opt.prepare:
-            return
-        self.device = None
+        self.device, start, n = None, time.monotonic(), 0
         for threads in self.opt.threads:
             for case in cases:
-                self.measure(case, threads)
+                n += 1
+                print(f"compare: {n} of {len(cases) * len(self.opt.threads)}, after "
+                      f"{time.monotonic() - start:.0f} s: {case.name}, {threads} "
+                      f"thread{'s' if threads > 1 else ''}", file=sys.stderr)
+                case.prepare()
+                if not self.opt.prepare:
+                    self.measure(case, threads)
+        if self.opt.prepare:
+            return
         if self.opt.float:
             self.summary()
         print(f"instruction set: {self.device}; each peer chooses its own")
@@ -232,6 +263,7 @@ def main():
     ap.add_argument("--threads", type=lambda t: [int(n) for n in t.split(",")], default=[1, 2])
     ap.add_argument("--rounds", type=int, help="bursts of each side (5; of float models 1 more than the first)")
     ap.add_argument("--burst", type=float, default=0.3, help="seconds of a burst")
+    ap.add_argument("--limit", type=float, default=15, help="seconds after which a case begins no round (%(default)g)")
     ap.add_argument("--only", choices=["networks", "layers"])
     ap.add_argument("--networks", type=words(NETWORKS), default=NETWORKS)
     ap.add_argument("--weights", choices=["uniform", "laplace"], default="uniform",
