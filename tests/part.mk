@@ -187,9 +187,13 @@ bench-float: $(BUILD)/tests/bench_float
 bench-float-models: $(BUILD)/rivulet
 	@scripts/install-deps.sh --oracle
 	@build/venv/bin/python -B tests/bench/bench_float_models.py $< $(BUILD)/real $(OPTIONS)
-# The shapes of test_int8, and 98,000 more.
-check-int8: $(BUILD)/unit/test_int8
-	@RVL_INT8_SHAPES=100000 $<
+# The shapes of test_int8, and 98,000 more, in ten parts that make -j runs at the same time.
+INT8_PARTS = $(addprefix check-int8-,0 1 2 3 4 5 6 7 8 9)
+.PHONY: $(INT8_PARTS)
+check-int8: $(INT8_PARTS)
+$(INT8_PARTS): check-int8-%: $(BUILD)/unit/test_int8
+	@echo "shapes $*0000 to $*9999 of 100000"
+	@CK_RUN_CASE=shapes RVL_INT8_SHAPES=$*0000:$$(($*0000 + 10000)) $<
 check-float: $(BUILD)/unit/test_float
 	@RVL_FLOAT_SHAPES=100000 $<
 .PHONY: eval-sc bench-sc

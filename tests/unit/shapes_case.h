@@ -4,6 +4,7 @@
 #define RVL_TEST_SHAPES_CASE_H
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "suite.h"
@@ -11,13 +12,20 @@
 #define SHAPES 2000
 #define SHAPE_PARTS 8
 
-/** Compares the shapes of one part; the environment variable @variable replaces their number. */
+/**
+ * Compares the shapes of one part. The environment variable @variable replaces their number, or
+ * gives a range of them as FIRST:PAST.
+ */
 static inline void compare_shapes(const char *variable, int part, const char *(*compare)(long i))
 {
 	const char *given = getenv(variable);
-	long shapes = given ? strtol(given, NULL, 10) : random_cases(SHAPES);
+	long first = 0, past = random_cases(SHAPES);
 
-	for (long i = part; i < shapes; i += SHAPE_PARTS) {
+	if (given && sscanf(given, "%ld:%ld", &first, &past) != 2) {
+		first = 0;
+		past = strtol(given, NULL, 10);
+	}
+	for (long i = first + part; i < past; i += SHAPE_PARTS) {
 		const char *differs = compare(i);
 
 		if (differs)
