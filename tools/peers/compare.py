@@ -5,8 +5,8 @@ A burst is a process of its own that runs one model on one library and prints th
 Bursts of all sides alternate. With one thread a time is processor time, which other load changes
 little; with several it is the latency. Float models take so long to load that they have few bursts:
 their time is the least processor time of a run, or the least median latency of a burst. The peer of a
-ratio is the fastest of all libraries, modes and, for the networks, activation types. A case whose
-rounds take longer than a limit has fewer of them. Standard error says which case is measured.
+ratio is the fastest of all libraries, modes and, for the networks, activation types. A case that
+takes longer than a limit has fewer rounds. Standard error says which case is measured.
 """
 import argparse
 import functools
@@ -181,7 +181,7 @@ class Comparison:
         return max(5, min(400, int(self.opt.burst / max(seconds, 1e-6))))
 
     def measure(self, case, threads):
-        us = ("rivulet", case.ours)
+        us, end = ("rivulet", case.ours), time.monotonic() + self.opt.limit
         few = FEW_FLOAT if self.opt.float else FEW
         first = {us: self.burst(us, threads, few)}
         for side in case.peers:
@@ -195,7 +195,6 @@ class Comparison:
         sides = [s for s, t in first.items() if s == us or t <= SLOW * least]
         times = {s: [first[s]] if self.opt.float else [] for s in sides}
         rounds = self.opt.rounds or (1 if self.opt.float else 5)
-        end = time.monotonic() + self.opt.limit
         for i in range(rounds):
             if i and time.monotonic() >= end:
                 print(f"compare: {case.name}: {i} of {rounds} rounds in {self.opt.limit:g} s", file=sys.stderr)
@@ -263,7 +262,8 @@ def main():
     ap.add_argument("--threads", type=lambda t: [int(n) for n in t.split(",")], default=[1, 2])
     ap.add_argument("--rounds", type=int, help="bursts of each side (5; of float models 1 more than the first)")
     ap.add_argument("--burst", type=float, default=0.3, help="seconds of a burst")
-    ap.add_argument("--limit", type=float, default=15, help="seconds after which a case begins no round (%(default)g)")
+    ap.add_argument("--limit", type=float, default=15,
+                    help="seconds after which a case begins no round but the first (%(default)g)")
     ap.add_argument("--only", choices=["networks", "layers"])
     ap.add_argument("--networks", type=words(NETWORKS), default=NETWORKS)
     ap.add_argument("--weights", choices=["uniform", "laplace"], default="uniform",
