@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define TEXT_LIMIT ((size_t)1 << 30)
+#define HOW_SIZE   128 /* of what a mode says of a layer */
 
 void rivulet_explain_free(struct rivulet_explain *e)
 {
@@ -155,7 +156,7 @@ static void layer_row(struct rivulet_explain *e, const struct rvl_backend *be, u
 	uint32_t length = be->length[be->n_variants - 1];
 	const struct rvl_mode *mode = rvl_mode_at(l, length);
 	struct rivulet_explain_row *r = &e->rows[e->n_rows];
-	char out[128], how[64];
+	char out[128], how[HOW_SIZE];
 
 	node_row(e, l->node, "npu", l->note, step);
 	if (mode && mode->describe) {
@@ -216,7 +217,7 @@ static void cpu_row(struct rivulet_explain *e, const struct rvl_backend *be,
 {
 	const struct rvl_mode *mode = rvl_mode_of(n);
 	struct rivulet_explain_row *r = &e->rows[e->n_rows];
-	char how[64];
+	char how[HOW_SIZE];
 
 	node_row(e, n, "cpu", n->reason, step);
 	r->pitches = pitches_text(e, n);
@@ -344,20 +345,6 @@ static void fill_moves(const struct rvl_backend *be, struct rivulet_explain *e)
 
 /* ---- edges ---- */
 
-/* Whether the same bytes may be in both, one of which may be a part of the other. */
-static bool shares(const struct rvl_store *a, const struct rvl_store *b)
-{
-	const struct rvl_store *s = a;
-
-	while (s && s != b)
-		s = s->base;
-	if (s)
-		return true;
-	for (s = b; s && s != a;)
-		s = s->base;
-	return s != NULL;
-}
-
 /* What a row reads and writes, in a few stores. */
 struct uses {
 	const struct rvl_store *read[RIVULET_STEP_REFS], *write[RIVULET_STEP_REFS];
@@ -388,7 +375,7 @@ static bool feeds(const struct uses *from, const struct uses *to)
 {
 	for (uint32_t i = 0; i < from->writes; i++)
 		for (uint32_t k = 0; k < to->reads; k++)
-			if (shares(from->write[i], to->read[k]))
+			if (rvl_stores_meet(from->write[i], to->read[k]))
 				return true;
 	return false;
 }

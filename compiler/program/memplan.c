@@ -425,12 +425,11 @@ static uint32_t list_written(const struct rvl_backend *be, const struct rvl_stor
 	return n;
 }
 
-/* Whether two parts of a store have a byte in common, if their spans have one. */
-static bool parts_meet(const struct rvl_store *a, const struct rvl_store *b)
+bool rvl_stores_meet(const struct rvl_store *a, const struct rvl_store *b)
 {
 	struct rvl_tview va, vb;
 
-	if (b->at >= a->at + a->size)
+	if (whole(a) != whole(b) || b->at >= a->at + a->size || a->at >= b->at + b->size)
 		return false;
 	if (!a->root->pitched && !b->root->pitched)
 		return true;
@@ -458,7 +457,7 @@ static int check_parts(const struct rvl_backend *be)
 			rc = rvl_fail(be->err, -EINVAL, "internal: \"%s\" is larger than \"%s\"",
 				      s->root->name, whole(s)->root->name);
 		for (uint32_t j = i + 1; j < n && whole(list[j]) == whole(s) && !rc; j++)
-			if (parts_meet(s, list[j]))
+			if (rvl_stores_meet(s, list[j]))
 				rc = rvl_fail(be->err, -EINVAL, "internal: \"%s\" and \"%s\" overlap",
 					      s->root->name, list[j]->root->name);
 	}

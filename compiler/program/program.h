@@ -33,6 +33,8 @@ int rvl_memplan(struct rvl_backend *be);
  * and no byte of a store is written by two steps or layers. -EINVAL names two tensors.
  */
 int rvl_memplan_check(struct rvl_backend *be);
+/** Whether two stores, or parts of one, have a byte in common. Never wrongly false. */
+bool rvl_stores_meet(const struct rvl_store *a, const struct rvl_store *b);
 
 /** Returns -EINVAL with the checker's message if the step's stream is not sound. */
 int rvl_check_stream(const struct rvl_backend *be, const struct rvl_bstep *step,

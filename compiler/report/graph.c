@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The graph, drawn in ranks: the rank of a row is the length of the longest path to it. Within a
- * rank the rows are in the order of the mean place of the rows that they depend on.
+ * The graph, drawn in ranks: the rank of a row is the length of the longest path to it; a row that
+ * depends on no other is one rank above the first row that reads it. Within a rank the rows are in the
+ * order of the mean place of the rows that they depend on, those that depend on none last, from the
+ * left edge on, where a browser begins to show a drawing that is wider than its window.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 #define BOX_H 40
 #define GAP_X 20
 #define GAP_Y 26
+#define LAST  1e9 /* key of rows at the end of their rank */
 #define SIDE  90 /* on the right of the boxes, for edges that skip ranks */
 
 struct node {
@@ -39,6 +42,30 @@ static void find_ranks(struct graph *g)
 	}
 }
 
+/* Moves the rows that depend on no other down to their first reader: the rest has its final ranks. */
+static int lower_sources(struct graph *g)
+{
+	uint32_t *first = calloc(g->e->n_rows + 1, sizeof(*first));
+
+	if (!first)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < g->e->n_edges; i++) {
+		const struct rivulet_explain_edge *edge = &g->e->edges[i];
+		uint32_t rank = g->node[edge->to].rank;
+
+		if (!first[edge->from] || rank < first[edge->from])
+			first[edge->from] = rank;
+	}
+	/* A row has a rank above 0 exactly if it depends on another. */
+	for (uint32_t i = 0; i < g->e->n_rows; i++)
+		if (g->node[i].rank == 0 && first[i] > 1) {
+			g->node[i].rank = first[i] - 1;
+			g->node[i].key = LAST;
+		}
+	free(first);
+	return 0;
+}
+
 static int by_rank(const void *a, const void *b)
 {
 	const struct node *x = *(struct node *const *)a, *y = *(struct node *const *)b;
@@ -59,15 +86,13 @@ static int by_edge_end(const void *a, const void *b)
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* One rank from order[@first] on, @n nodes, in the middle of the drawing. */
+/* One rank from order[@first] on, @n nodes. */
 static void place_rank(struct graph *g, uint32_t first, uint32_t n)
 {
-	double left = (g->width - SIDE - n * (BOX_W + GAP_X) + GAP_X) / 2;
-
 	for (uint32_t i = 0; i < n; i++) {
 		struct node *v = g->order[first + i];
 
-		v->x = left + i * (BOX_W + GAP_X);
+		v->x = GAP_X + i * (double)(BOX_W + GAP_X);
 		v->y = GAP_Y + v->rank * (double)(BOX_H + GAP_Y);
 	}
 }
@@ -181,6 +206,9 @@ int rvl_draw_graph(struct rvl_out *o, const struct rivulet_explain *e)
 			g.order[i] = &g.node[i];
 		}
 		find_ranks(&g);
+		rc = lower_sources(&g);
+	}
+	if (!rc) {
 		qsort(g.order, e->n_rows, sizeof(*g.order), by_rank);
 		place(&g, edges);
 		draw(o, &g);

@@ -166,6 +166,7 @@ void rvl_draw_roofline(struct rvl_out *o, const struct rivulet_explain *e)
 		"(physical), where they differ. Slope: the memory port, %.1f GB/s. Colour: what "
 		"bounds the layer: "
 		"<span class=\"key array\">array</span> <span class=\"key ALU\">ALU</span> "
-		"<span class=\"key port\">port</span>.</p>\n",
+		"<span class=\"key port\">port</span>. A dot lies above the slope if bytes of its "
+		"layer, such as weights, moved while other layers ran.</p>\n",
 		ghz * e->port_bytes);
 }

@@ -244,6 +244,60 @@ static void put_model(const char *text)
 }
 
 /*
+ * Proves that edges lead through values that are joined and divided without a copy: results that are
+ * parts of one value, and operands that are other parts of it, one with bytes of both results.
+ */
+START_TEST(edges_of_parts)
+{
+	char words[300], *text;
+
+	put_model("in a f32 2; in b f32 2; Neg a -> c; Abs b -> d; Concat c d -> e axis=0;"
+		  "const h s64 2 1 3; Split e h -> f g axis=0; Exp f -> y; Sqrt g -> z; out y; out z");
+	snprintf(words, sizeof(words), "explain %s --html %s", path_in(dir, "m.onnx"), path_in(dir, "page.html"));
+	EXPECT(words, 0);
+	text = page();
+	ck_assert_int_eq(count(text, "<rect "), 4); /* neither Concat nor Split is a step */
+	ck_assert_int_eq(count(text, "<path d="), 3);
+	free(text);
+}
+END_TEST
+
+/* Proves that a value read late is drawn in front of its reader, and that ranks begin at the left edge. */
+START_TEST(places_of_boxes)
+{
+	struct rivulet_explain_row row[5] = { 0 };
+	struct rivulet_explain_edge edge[] = { { 0, 1 }, { 1, 2 }, { 2, 4 }, { 3, 4 } };
+	struct rivulet_explain e = { .rows = row, .edges = edge, .n_rows = 5, .n_edges = 4 };
+	/* Boxes are 40 high in ranks of 66. Row 3 depends on none and is beside row 2. */
+	static const char *const rect[] = { "x=\"20\" y=\"26\"", "x=\"20\" y=\"92\"", "x=\"20\" y=\"158\"",
+					    "x=\"256\" y=\"158\"", "x=\"20\" y=\"224\"" };
+	struct rivulet_blob html;
+	const char *at;
+
+	for (size_t i = 0; i < 5; i++)
+		row[i] = (struct rivulet_explain_row){ .node = "n", .op = "Abs", .where = "cpu", .reason = "",
+			.fused = "", .out = "1", .layout = "plain", .bound = "CPU", .step = i };
+	ck_assert_int_eq(rivulet_explain_html(&e, "page", &html), 0);
+	at = html.data;
+	for (size_t i = 0; i < 5; i++) {
+		at = strstr(at, "<rect ");
+		ck_assert_ptr_nonnull(at);
+		at += strlen("<rect ");
+		ck_assert_msg(!strncmp(at, rect[i], strlen(rect[i])), "box %zu: %.30s", i, at);
+	}
+	rivulet_blob_free(&html);
+}
+END_TEST
+
+/* Proves that the sentence of a mode is whole: that of a layer with fewer pairs in its last block is long. */
+START_TEST(whole_notes)
+{
+	EXPECT("explain models/lenet.onnx --csv", 0);
+	SAYS("sparse: at most 16 weights of a block's row, 9 of the last block's");
+}
+END_TEST
+
+/*
  * Proves that an operator in the middle that the NPU lacks is a step that explain names, with a reason,
  * and that --require-npu names it too. An operator that nothing computes has "none" in all forms.
  */
@@ -294,6 +348,9 @@ int main(void)
 	tcase_add_test(t, of_a_program);
 	tcase_add_loop_test(t, hostile_names, 0, 2);
 	tcase_add_test(t, csv_text);
+	tcase_add_test(t, edges_of_parts);
+	tcase_add_test(t, places_of_boxes);
+	tcase_add_test(t, whole_notes);
 	tcase_add_loop_test(t, operator_in_the_middle, 0, 2);
 	tcase_add_test(t, usage);
 	return run_suite(s);
