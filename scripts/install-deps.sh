@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--arm64-user] [--debug-kernel]
-# [--fuzz] [--search]
+# [--fuzz] [--search] [--browser]
 #
 # Installs what `make`, `make demo` and `make check` need on a Debian 12 that has only git and make.
 # Returns at once where all of it is installed. --oracle adds a Python environment with onnxruntime
@@ -11,7 +11,8 @@
 # check-headers`; --arm64 compiler, kernel source and machine of `make check-arm64`; --arm64-user
 # compiler and emulator of `make check-arm64-kernels`; --debug-kernel
 # the source and tools for the kernel of `make check-debug`; --fuzz clang with libFuzzer for `make
-# fuzz`; --search PyTorch, for `make bench-rrsc` alone (540 MB).
+# fuzz`; --search PyTorch, for `make bench-rrsc` alone (540 MB); --browser Chromium, for `make
+# check-report` alone (400 MB).
 
 set -euo pipefail
 export LC_ALL=C.UTF-8	# the output of tools is parsed
@@ -45,6 +46,7 @@ arm64_packages=(
 debug_kernel_packages=(linux-source-6.12 flex bison bc libelf-dev patch xz-utils)
 fuzz_packages=(clang libclang-rt-14-dev)
 search_packages=(python3-torch)
+browser_packages=(chromium)
 oracle_packages=(python3-venv python3-pip)
 
 die() {
@@ -120,7 +122,8 @@ main() {
 		--debug-kernel) install_packages "${debug_kernel_packages[@]}" ;;
 		--fuzz) install_packages "${fuzz_packages[@]}" ;;
 		--search) install_packages "${search_packages[@]}" ;;
-		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--arm64-user] [--debug-kernel] [--fuzz] [--search]" ;;
+		--browser) install_packages "${browser_packages[@]}" ;;
+		*) die "usage: install-deps.sh [--oracle] [--kernel-style] [--headers] [--arm64] [--arm64-user] [--debug-kernel] [--fuzz] [--search] [--browser]" ;;
 		esac
 		shift
 	done
