@@ -3,7 +3,7 @@
  * Lack of memory: every allocation of a compilation, of loading and running a program, and of other
  * work of the libraries fails once, one at a time. The call must return -ENOMEM with a text, leak
  * nothing and leave no partial result. The linker redirects the libraries' allocations to this
- * file.
+ * file. A run on the CPU after the first one makes no allocation at all, and runs at once agree.
  */
 #include <check.h>
 #include <errno.h>
@@ -345,6 +345,153 @@ START_TEST(every_allocation_fails_once)
 }
 END_TEST
 
+/* ---- runs that allocate nothing ---- */
+
+/* Products, windows, images, recurrence, sorting, moves and shapes that only a run knows. */
+static const char mixed[] =
+	"in x f32 2,8,24,24; const w f32 16,8,3,3 0.02; const dw f32 16,1,3,3 0.1; const v f32 16,8,1,1 0.3;"
+	"const r f32 0; const s f32 4 1 1 2 2; const m f32 256,64 0.01; const flat s64 2 2 2304;"
+	"const long f32 2304,256 0.001; const lw f32 1,128,64 0.02; const lr f32 1,128,32 0.03;"
+	"const g f32 64 1; const k s64 1 5; const q f32 - 0.05; const z u8 - 128; const zero f32 - 0.1;"
+	"const ax s64 1 0; const fold s64 3 1 2 64;"
+	"Conv x w -> a pads=[1,1,1,1]; Conv a dw -> b pads=[1,1,1,1] group=16; Conv x v -> c; Add b c -> d;"
+	"Relu d -> e; QuantizeLinear e q z -> eq; DequantizeLinear eq q z -> ef;"
+	"MaxPool ef -> f kernel_shape=[2,2] strides=[2,2]; Resize f r s -> h mode='linear';"
+	"Concat h e -> i axis=1; Transpose i -> j perm=[0,2,3,1]; Softmax j -> n axis=-1;"
+	"ReduceMean n -> o axes=[3] keepdims=0; Reshape f flat -> l; MatMul l long -> t; Tanh t -> u;"
+	"Gemm u m -> y1; LayerNormalization y1 g -> y2; Reshape y2 fold -> seq;"
+	"LSTM seq lw lr -> hid hidden_size=32; TopK y2 k -> best where; Greater y2 zero -> yes; NonZero yes -> at;"
+	"out o; out hid; out best; out at";
+
+#define MIXED_IO 5
+
+struct copy {
+	struct rivulet_exec *x;
+	void *io[MIXED_IO];
+};
+
+static struct rivulet_blob mixed_program(void)
+{
+	const struct rivulet_compile_options o = { .cpu_only = true };
+	struct pb model = ot_model(mixed, 17);
+	struct rivulet_blob out = { 0 };
+
+	ck_assert_msg(!rivulet_compile(model.p, model.n, &board, &o, &out, NULL, &err), "%s", err.msg);
+	free(model.p);
+	return out;
+}
+
+static void make_copy(struct rivulet_image *img, const struct rivulet_program *p, struct copy *c)
+{
+	const struct rivulet_tensor *t = rivulet_program_tensors(p);
+	struct rivulet_runtime_error why;
+
+	ck_assert_uint_eq(p->inputs + p->outputs, MIXED_IO);
+	ck_assert_msg(!rivulet_exec_new(img, &c->x, &why), "%s", why.text);
+	for (uint32_t i = 0; i < MIXED_IO; i++) {
+		c->io[i] = calloc(1, t[i].size);
+		ck_assert_msg(!rivulet_exec_bind_memory(c->x, i, c->io[i], t[i].size, &why), "%s", why.text);
+	}
+	for (uint64_t i = 0; i < t[0].size / sizeof(float); i++)
+		((float *)c->io[0])[i] = (float)(i * 7919 % 1000) / 500 - 1;
+}
+
+static void free_copy(struct copy *c)
+{
+	rivulet_exec_unref(c->x);
+	for (uint32_t i = 0; i < MIXED_IO; i++)
+		free(c->io[i]);
+}
+
+/* Without the macros of Check, which allocate. */
+static int run_here(struct copy *c)
+{
+	const struct rivulet_exec_params params = { .waits = true };
+	struct rivulet_runtime_error why;
+	int rc = rivulet_exec_start(c->x, &params, &why);
+
+	return rc ? rc : rivulet_exec_wait(c->x, -1);
+}
+
+struct machine {
+	struct rivulet_blob program;
+	struct rivulet_workers *pool;
+	struct rivulet_runtime *rt;
+	struct rivulet_image *img;
+};
+
+static void open_machine(uint32_t threads, struct machine *m)
+{
+	struct rivulet_runtime_error why;
+
+	m->program = mixed_program();
+	ck_assert_int_eq(rivulet_workers_new(threads, &m->pool), 0);
+	ck_assert_msg(!rivulet_runtime_new_sim(&board, m->pool, &m->rt, &why), "%s", why.text);
+	ck_assert_msg(!rivulet_image_load(m->rt, m->program.data, m->program.size, &m->img, &why), "%s",
+		      why.text);
+}
+
+static void close_machine(struct machine *m)
+{
+	rivulet_image_unref(m->img);
+	rivulet_runtime_unref(m->rt);
+	rivulet_workers_unref(m->pool);
+	rivulet_blob_free(&m->program);
+}
+
+/* The calling thread runs the steps, and a worker helps in their loops; the first run leaves scratch. */
+START_TEST(runs_allocate_nothing)
+{
+	struct machine m;
+	struct copy c;
+	long during;
+	int rc = 0;
+
+	open_machine(1 + (uint32_t)_i, &m);
+	make_copy(m.img, m.program.data, &c);
+	ck_assert_int_eq(run_here(&c), 0);
+	atomic_store(&allocations, 0);
+	for (int i = 0; i < 3 && !rc; i++)
+		rc = run_here(&c);
+	during = atomic_load(&allocations);
+	ck_assert_int_eq(rc, 0);
+	ck_assert_int_eq(during, 0);
+	free_copy(&c);
+	close_machine(&m);
+}
+END_TEST
+
+#define AT_ONCE 4
+
+/* Several runs at once on one, two or three threads: the bits of a run that is alone on one thread. */
+START_TEST(runs_at_once_agree)
+{
+	const struct rivulet_tensor *t;
+	struct rivulet_runtime_error why;
+	struct machine alone, m;
+	struct copy want, c[AT_ONCE];
+
+	open_machine(1, &alone);
+	make_copy(alone.img, alone.program.data, &want);
+	ck_assert_int_eq(run_here(&want), 0);
+	open_machine(1 + (uint32_t)_i, &m);
+	t = rivulet_program_tensors(m.program.data);
+	for (int i = 0; i < AT_ONCE; i++)
+		make_copy(m.img, m.program.data, &c[i]);
+	for (int i = 0; i < AT_ONCE; i++)
+		ck_assert_int_eq(rivulet_exec_start(c[i].x, NULL, &why), 0);
+	for (int i = 0; i < AT_ONCE; i++) {
+		ck_assert_int_eq(rivulet_exec_wait(c[i].x, -1), 0);
+		for (uint32_t k = 1; k < MIXED_IO; k++)
+			ck_assert_mem_eq(c[i].io[k], want.io[k], t[k].size);
+		free_copy(&c[i]);
+	}
+	close_machine(&m);
+	free_copy(&want);
+	close_machine(&alone);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("nomem");
@@ -353,6 +500,8 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, every_allocation_fails_once, 0, sizeof(calls) / sizeof(calls[0]));
+	tcase_add_loop_test(t, runs_allocate_nothing, 0, 2);
+	tcase_add_loop_test(t, runs_at_once_agree, 0, 3);
 	suite_add_tcase(s, t);
 	return run_suite(s);
 }
