@@ -171,6 +171,8 @@ int rvl_cascade(struct rvl_backend *be, struct rvl_bstep *step);
 void rvl_note_cascades(struct rvl_backend *be);
 /** Decides whose first weights of the @n layers of a step load ahead, if the options allow it. */
 int rvl_prefetch_layers(struct rvl_backend *be, struct rvl_layer **l, uint32_t n);
+/** Whether the array is idle for so much of the step @seg that weights which load early may gain. */
+bool rvl_idles(const struct rvl_backend *be, const struct rivulet_explain_segment *seg);
 /**
  * Decides whether weights of the @n layers of a step load early, whenever the port is idle; @seg is the
  * timeline without, and becomes that of what is decided.

@@ -197,6 +197,7 @@ static void find_fastest(struct search *s, uint32_t i, struct rvl_layer *form)
 	for (uint32_t k = 0; k < n; k++)
 		if (rvl_array_time(s->be->board, &form[k]) < rvl_array_time(s->be->board, &s->fast[i]))
 			s->fast[i] = form[k];
+	s->fast[i].early = s->l[i]->early;
 }
 
 static int search_step(struct search *s, uint32_t *taken)

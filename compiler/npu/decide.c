@@ -4,6 +4,9 @@
  * that a mode that is the best one for a layer alone can keep it out of a cascade, or change its
  * neighbours' cuts. Where the board has rivals, a step is therefore decided again without these,
  * and the better one of both is kept: it never costs more than without the rivals.
+ *
+ * A step of few layers in which the array waits is also decided with weights that load early in all that is
+ * timed, and without each mode that its layers have in place of their own.
  */
 #include "npu/backend.h"
 #include "npu/choice.h"
@@ -11,6 +14,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+
+#define FEW 16 /* layers of a step that is decided again with weights that load early */
 
 /* Every store by itself, so that streams can be timed before the memory plan. */
 static void place_apart(const struct rvl_backend *be)
@@ -35,16 +40,25 @@ struct decision {
 	int64_t cascade_bytes;
 };
 
-static int decide_step(struct rvl_backend *be, struct rvl_bstep *step, struct decision *d)
+static void set_early(struct rvl_backend *be, const struct rvl_bstep *step, bool early)
+{
+	for (uint32_t i = 0; i < step->layers; i++)
+		be->layer[step->layer0 + i]->early = early;
+}
+
+/* @early: weights load early in all that is timed, else only where the step as a whole gains by it. */
+static int decide_with(struct rvl_backend *be, struct rvl_bstep *step, bool early, struct decision *d)
 {
 	int64_t bytes = be->cascade_bytes;
 	int rc = rvl_choose_layers(be, step);
 
+	if (early)
+		set_early(be, step, true);
 	if (!rc)
 		rc = rvl_cascade(be, step);
 	if (!rc)
 		rc = rvl_time_layers(be, be->layer + step->layer0, step->layers, &d->seg);
-	if (!rc)
+	if (!rc && !early)
 		rc = rvl_load_early(be, be->layer + step->layer0, step->layers, &d->seg);
 	d->cascade_bytes = be->cascade_bytes - bytes;
 	be->cascade_bytes = bytes;
@@ -62,6 +76,38 @@ static int leave(struct rvl_backend *be, const struct rvl_bstep *step, struct de
 	rvl_choices_of(l, step->layers, d->c);
 	rvl_choices_use(l, step->layers, be->lowered + step->layer0);
 	return 0;
+}
+
+/*
+ * Decides a step of few layers again with weights that load early. They load beside any layer before, so that
+ * all that is tried is timed with the whole step, which takes long for many layers.
+ */
+static int decide_early(struct rvl_backend *be, struct rvl_bstep *step, struct decision *d)
+{
+	struct decision early = { 0 };
+	int rc;
+
+	if (step->layers > FEW || !rvl_idles(be, &d->seg))
+		return 0;
+	rc = leave(be, step, d);
+	if (!rc)
+		rc = decide_with(be, step, true, &early);
+	if (!rc && rvl_segment_better(be, &early.seg, &d->seg)) {
+		d->seg = early.seg;
+		d->cascade_bytes = early.cascade_bytes;
+	} else if (!rc) {
+		rvl_choices_use(be->layer + step->layer0, step->layers, d->c);
+	}
+	rvl_scratch_free(d->c);
+	d->c = NULL;
+	return rc;
+}
+
+static int decide_step(struct rvl_backend *be, struct rvl_bstep *step, struct decision *d)
+{
+	int rc = decide_with(be, step, false, d);
+
+	return rc ? rc : decide_early(be, step, d);
 }
 
 static bool has_product(const struct rvl_backend *be, const struct rvl_bstep *step)
@@ -108,11 +154,37 @@ static int decide_without(struct rvl_backend *be, struct rvl_bstep *step, uint32
 	if (rvl_segment_better(be, &without.seg, &with->seg)) {
 		for (uint32_t i = 0; i < step->layers; i++)
 			l[i]->contest = with->c[i].contest; /* which the rivals were in */
+		with->seg = without.seg;
 		with->cascade_bytes = without.cascade_bytes;
 	} else {
 		rvl_choices_use(l, step->layers, with->c);
 	}
 	return 0;
+}
+
+/*
+ * Decides a step of few layers again without each mode that its layers have: the fastest form of a layer alone
+ * can be the worse one where weights load early.
+ */
+static int decide_each(struct rvl_backend *be, struct rvl_bstep *step, struct decision *with)
+{
+	struct rvl_layer **l = be->layer + step->layer0;
+	uint32_t tried = 1u << rvl_mode_dense.isa;
+	int rc = 0;
+
+	if (step->layers > FEW || !rvl_idles(be, &with->seg))
+		return 0;
+	for (uint32_t i = 0; i < step->layers && !rc; i++) {
+		uint32_t mode = l[i]->mode ? 1u << l[i]->mode->isa : 0;
+
+		if (!mode || tried & mode || l[i]->mode == rvl_mode_of(l[i]->node))
+			continue;
+		tried |= mode;
+		rc = decide_without(be, step, mode, with);
+		rvl_scratch_free(with->c);
+		with->c = NULL;
+	}
+	return rc;
 }
 
 static int decide_both(struct rvl_backend *be, struct rvl_bstep *step)
@@ -123,6 +195,10 @@ static int decide_both(struct rvl_backend *be, struct rvl_bstep *step)
 
 	if (!rc && rivals)
 		rc = decide_without(be, step, rivals, &with);
+	rvl_scratch_free(with.c);
+	with.c = NULL;
+	if (!rc)
+		rc = decide_each(be, step, &with);
 	rvl_scratch_free(with.c);
 	be->cascade_bytes += rc ? 0 : with.cascade_bytes;
 	return rc;

@@ -478,6 +478,8 @@ static uint64_t reduce_chunk(struct conv *c, const struct tile *t, int64_t gi, i
 	if (!i)
 		*prm = load_params(c, g);
 	f = feed_of(c, t, g, k);
+	if (!i)
+		rvl_emission_constants(&c->e);
 	run_chunk(c, t, g, k, &f, wgt, acc, i > 0);
 	return at + words * RIVULET_WGT_WORD;
 }

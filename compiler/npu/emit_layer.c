@@ -26,14 +26,14 @@ struct rvl_emission *rvl_emission_open(struct rvl_stream *s, const struct rvl_la
 	e->s = s;
 	e->l = l;
 	e->layer = layer;
-	s->layer = layer;
-	rvl_epilogue_load(s, l, e->table);
 	return e;
 }
 
 void rvl_emission_next(struct rvl_emission *e)
 {
 	e->s->layer = e->layer;
+	if (!e->l->mode)
+		rvl_emission_constants(e);
 	rvl_epilogue_config(e->s, e->l, e->table);
 	e->next(e);
 	e->at++;
@@ -45,6 +45,8 @@ int64_t rvl_emission_preload(struct rvl_emission *e, int64_t words, bool first)
 
 	e->s->layer = e->layer;
 	loaded = e->preload && !e->at ? e->preload(e, words, first ? 1 : INT64_MAX) : 0;
+	if (loaded)
+		rvl_emission_constants(e);
 	e->s->preloads += loaded && !e->preloaded;
 	e->preloaded |= loaded > 0;
 	return loaded;

@@ -368,6 +368,13 @@ void rvl_epilogue_load(struct rvl_stream *s, const struct rvl_layer *l, int64_t 
 		rvl_emit_load_wgt(s, l->e.ext_off, l->e.ext_words, wgt);
 }
 
+void rvl_emission_constants(struct rvl_emission *e)
+{
+	if (!e->constants)
+		rvl_epilogue_load(e->s, e->l, e->table);
+	e->constants = true;
+}
+
 /* The parameters of the blocks that @op computes. */
 static void use_ext(struct rvl_stream *s, const struct rvl_layer *l, const struct rvl_alu_pass *p,
 		    struct rivulet_decoded *ext)

@@ -43,6 +43,7 @@ struct keeper {
 	const struct rvl_choice *alone; /* as each layer is cut without a cascade */
 	uint32_t n, groups, values, changes;
 	bool operands; /* results may take the places of operands, not only of second ones */
+	bool whole;    /* weights load early, beside layers before: a change costs what the step costs with it */
 	struct group *group;
 	struct kept *value;
 	struct rvl_ring *ring; /* of each layer whose result stays inside its cascade */
@@ -308,10 +309,15 @@ static void use(const struct keeper *k, const struct group *g, const struct rvl_
 
 /* ---- the cost ---- */
 
+/* Of the layers of groups [@first, @last], or of all where a change has an effect on all. */
 static int cost_of(const struct keeper *k, uint32_t first, uint32_t last, uint64_t *cost)
 {
 	uint32_t a = k->group[first].first, end = past(&k->group[last]);
 
+	if (k->whole) {
+		a = 0;
+		end = k->n;
+	}
 	return rvl_cost_layers(k->be, k->l + a, end - a, cost);
 }
 
@@ -470,6 +476,51 @@ static int try_split(struct keeper *k, uint32_t g, bool *taken)
 	return rc;
 }
 
+/* The layers of group @g as two groups, of which the first has @n layers, if that costs less. */
+static int try_part(struct keeper *k, uint32_t g, uint32_t n, bool *taken)
+{
+	struct group *a = &k->group[g];
+	uint64_t before, cost = 0, rest = 0;
+	int rc;
+
+	if (a->n - n > 1 && !k->l[a->first + n]->mode) /* a cascade begins with a product */
+		return 0;
+	rc = cost_of(k, g, g, &before);
+	if (!rc)
+		rc = save(k, g, g);
+	if (rc)
+		return rc;
+	memmove(a + 2, a + 1, (k->groups - g - 1) * sizeof(*a));
+	k->groups++;
+	a[1] = (struct group){ .first = a->first + n, .n = a->n - n, .hi = a->hi };
+	a->n = n;
+	for (uint32_t i = a->first; i < past(&a[1]); i++)
+		rvl_choice_use(k->l[i], &k->alone[i]);
+	limit(k, a);
+	limit(k, &a[1]);
+	if (a->n > 1)
+		rc = cut_anew(k, g, &cost);
+	if (!rc && cost != RVL_TOO_LONG && a[1].n > 1)
+		rc = cut_anew(k, g + 1, &rest);
+	if (!rc && cost != RVL_TOO_LONG && rest != RVL_TOO_LONG)
+		rc = cost_of(k, g, g + 1, &cost);
+	*taken = !rc && cost < before && rest != RVL_TOO_LONG;
+	if (!*taken)
+		restore(k);
+	return rc;
+}
+
+/* Group @g as two groups, wherever that costs less. */
+static int try_parts(struct keeper *k, uint32_t g, bool *taken)
+{
+	int rc = 0;
+
+	*taken = false;
+	for (uint32_t n = 1; n < k->group[g].n && !rc && !*taken; n++)
+		rc = try_part(k, g, n, taken);
+	return rc;
+}
+
 /*
  * The division into cascades was found with each layer by itself in front of a cascade. Here the
  * layers around are as they are.
@@ -483,6 +534,8 @@ static int divide_again(struct keeper *k)
 		rc = try_merge(k, g, &merged);
 		if (!rc && !merged)
 			rc = try_split(k, g, &split);
+		if (!rc && !merged && !split && k->whole)
+			rc = try_parts(k, g, &split);
 		k->changes += !rc && (merged || split);
 	}
 	return rc;
@@ -599,7 +652,7 @@ static uint32_t count_operands(const struct keeper *k)
 int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_choice *alone,
 		    uint32_t n, struct rvl_keep *keep)
 {
-	struct keeper k = { .be = be, .l = l, .alone = alone, .n = n, .operands = keep->operands };
+	struct keeper k = { .be = be, .l = l, .alone = alone, .n = n, .operands = keep->operands, .whole = l[0]->early };
 	int rc = -ENOMEM;
 
 	k.ring = rvl_arena_array(be->g->arena, n, sizeof(*k.ring));

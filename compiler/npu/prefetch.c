@@ -100,16 +100,21 @@ static void set_early(struct rvl_layer *const *l, uint32_t n, bool early)
 		l[i]->early = early;
 }
 
+bool rvl_idles(const struct rvl_backend *be, const struct rivulet_explain_segment *seg)
+{
+	/* Weights that stay are loaded once, so that a stream that is too long can become shorter. */
+	return may_prefetch(be) &&
+	       (seg->cycles == RVL_TOO_LONG ||
+		(seg->cycles - seg->busy[RIVULET_Q_CONV]) * IDLE_SHARE >= seg->cycles);
+}
+
 int rvl_load_early(struct rvl_backend *be, struct rvl_layer **l, uint32_t n,
 		   struct rivulet_explain_segment *seg)
 {
 	struct rivulet_explain_segment early = { 0 };
 	int rc;
 
-	/* Weights that stay are loaded once, so that a stream that is too long can become shorter. */
-	if (!may_prefetch(be) ||
-	    (seg->cycles != RVL_TOO_LONG &&
-	     (seg->cycles - seg->busy[RIVULET_Q_CONV]) * IDLE_SHARE < seg->cycles))
+	if (!rvl_idles(be, seg))
 		return 0;
 	set_early(l, n, true);
 	rc = rvl_time_layers(be, l, n, &early);

@@ -137,6 +137,7 @@ struct rvl_emission {
 	int64_t table;	    /* WGT word of the epilogue's constants */
 	uint64_t at, count; /* tiles emitted, and of the layer */
 	bool preloaded;	    /* some weights were loaded ahead of the first tile */
+	bool constants;	    /* those of the epilogue are loaded */
 	void (*next)(struct rvl_emission *e);
 	/*
 	 * Rows are those of a ring; where the reader takes blocks, "row" stands for a block of
@@ -169,6 +170,11 @@ struct rvl_emission *rvl_emission_open(struct rvl_stream *s, const struct rvl_la
 				       const struct rvl_words3 *at, int64_t more);
 /** Emits the next tile. */
 void rvl_emission_next(struct rvl_emission *e);
+/**
+ * Loads the constants of the epilogue, unless that is done. The first results of the layer need them, so
+ * that what the array needs for the first tile is loaded before them.
+ */
+void rvl_emission_constants(struct rvl_emission *e);
 /**
  * Loads at most @words of the weights ahead of the first tile, as preload() does, those of the first tile's
  * group or of all; returns how many.

@@ -126,11 +126,16 @@ static int64_t start_of(const struct rvl_turns *t, uint32_t i)
 	return t->m[i].halves ? rvl_max(t->half[t->turn % 2], at) : at;
 }
 
-/* Cycles in which the array or the ALU has nothing to do if the next tile is one of member @i. */
+/*
+ * Cycles in which the array or the ALU has nothing to do if the next tile is one of member @i. The array does
+ * not wait for a tile of the ALU alone.
+ */
 static int64_t idle_of(const struct rvl_turns *t, uint32_t i)
 {
 	int64_t at = start_of(t, i);
 
+	if (!t->m[i].array && at != NEVER)
+		return rvl_max(0, operand_at(t, i) - t->alu);
 	return at == NEVER ? NEVER : at - t->conv + rvl_max(0, at + t->m[i].array - t->alu);
 }
 
