@@ -25,6 +25,7 @@ const struct rvl_pass rvl_passes[] = {
 	{ "slopes", rvl_pass_slopes },
 	{ "fold-pad", rvl_pass_fold_pad },
 	{ "pools", rvl_pass_pools },
+	{ "flattened", rvl_pass_flattened },
 	{ "s8-weights", rvl_pass_s8_weights },
 	{ "fold-weights", rvl_pass_fold_weights },
 	{ "clean-weights", rvl_pass_clean },

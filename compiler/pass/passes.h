@@ -63,6 +63,9 @@ int rvl_pass_fold_pad(struct rvl_graph *g, struct rvl_err *err);
 /** Makes a MaxPool of bytes with a large window one along each axis of the image (rvl_graph.word). */
 int rvl_pass_pools(struct rvl_graph *g, struct rvl_err *err);
 
+/** Makes matrix products of permuted and flattened images products of the images (rvl_graph.word). */
+int rvl_pass_flattened(struct rvl_graph *g, struct rvl_err *err);
+
 /**
  * Converts uint8 weights, and weights with a zero point, to int8 with zero point 0 where that is
  * exact.

@@ -29,6 +29,14 @@
 	IMAGE("1,20,9,11") WEIGHTS("20,20,1,1") "Conv x wf -> a; QuantizeLinear a xs xz -> aq;" \
 	"DequantizeLinear aq xs xz -> b; MaxPool b -> y " attributes ";" SAME
 
+/* The result of a convolution, 32 x 3 x 4, with its axes permuted and flattened: f, in the scale xs. */
+#define FLATTENED(perm) \
+	IMAGE("2,20,5,6") WEIGHTS("32,20,3,3") "Conv x wf -> a; QuantizeLinear a xs xz -> aq; DequantizeLinear aq xs xz -> b;" \
+	"Transpose b -> t perm=" perm "; Flatten t -> f;"
+/* Weights of a product with a scale for each of 10 results. */
+#define BY_CHANNEL(dims, axis) "const v s8 " dims " 7 -60 31 12 -25 0 3; const vs f32 10 0.01 0.02 0.013;" \
+	"const vz s8 10 0; DequantizeLinear v vs vz -> vf axis=" axis ";"
+
 struct model {
 	const char *what, *text;
 	int opset;
@@ -90,6 +98,15 @@ static const struct model models[] = {
 	  IMAGE("1,9,8,3") WEIGHTS("40,3,3,3") "Transpose x -> t perm=[0,3,1,2]; Conv t wf -> y;" OUTPUT, 13, 0 },
 	{ "convolution to channels last",
 	  IMAGE("1,20,9,8") WEIGHTS("40,20,3,3") "Conv x wf -> c; Transpose c -> y perm=[0,2,3,1];" OUTPUT, 13, 0 },
+	{ "product of an image whose channels were moved last",
+	  FLATTENED("[0,2,3,1]") BY_CHANNEL("384,10", "1") "MatMul f vf -> y;" OUTPUT, 13, 0 },
+	{ "product of an image in the order column, row, channel, by transposed weights",
+	  FLATTENED("[0,3,2,1]") BY_CHANNEL("10,384", "0") "Gemm f vf -> y transB=1;" OUTPUT, 13, 0 },
+	{ "two products of a permuted image",
+	  FLATTENED("[0,1,3,2]") BY_CHANNEL("384,10", "1")
+	  "const u s8 384,10 -5 9 80 -33 1; const us f32 - 0.008; const uz s8 - 0; DequantizeLinear u us uz -> uf;"
+	  "MatMul f vf -> m; QuantizeLinear m xs xz -> mq; DequantizeLinear mq xs xz -> md; MatMul f uf -> n;"
+	  "QuantizeLinear n xs xz -> nq; DequantizeLinear nq xs xz -> nd; Add md nd -> y;" OUTPUT, 13, 0 },
 	{ "copies of the edges",
 	  IMAGE("1,20,5,6")
 	  WEIGHTS("16,20,1,1") "const p s64 8 0 0 1 2 0 0 2 3; Pad x p -> a mode='edge'; Conv a wf -> y;" OUTPUT, 13, 0 },
@@ -194,24 +211,29 @@ static const char *const one_layer[] = {
 	"Transpose q -> y perm=[0,2,3,1]; QuantizeLinear y ps pz -> out; out out;",
 };
 
-/* Those of @op, or all. */
-static int npu_layers(const char *text, const char *op)
+/* Those of @op, or all, on the NPU or anywhere. */
+static int layers(const char *text, const char *op, const char *where)
 {
 	struct rivulet_board b;
 	struct rivulet_explain e;
 	struct rvl_err err = { "" };
 	char why[256];
 	struct pb onnx;
-	int layers = 0;
+	int n = 0;
 
 	onnx = ot_model(text, 13);
 	ck_assert_msg(!rivulet_board_load(&b, "zu3eg-128", why, sizeof(why)), "%s", why);
 	ck_assert_msg(!rivulet_explain_model(onnx.p, onnx.n, &b, NULL, &e, &err), "%s", err.msg);
 	for (uint32_t i = 0; i < e.n_rows; i++)
-		layers += !strcmp(e.rows[i].where, "npu") && (!op || !strcmp(e.rows[i].op, op));
+		n += (!where || !strcmp(e.rows[i].where, where)) && (!op || !strcmp(e.rows[i].op, op));
 	rivulet_explain_free(&e);
 	free(onnx.p);
-	return layers;
+	return n;
+}
+
+static int npu_layers(const char *text, const char *op)
+{
+	return layers(text, op, "npu");
 }
 
 START_TEST(one_layer_is_enough)
@@ -232,6 +254,21 @@ START_TEST(large_windows_are_two)
 	ck_assert_int_eq(npu_layers(POOLED("kernel_shape=[3,3] pads=[1,1,1,1]"), "MaxPool"), 1);
 	ck_assert_int_eq(npu_layers(POOLED("kernel_shape=[5,5] strides=[5,5]"), "MaxPool"), 0);
 	ck_assert_int_eq(npu_layers(POOLED("kernel_shape=[1,9]"), "MaxPool"), 1);
+}
+END_TEST
+
+/* Products read a permuted image as it was stored, where they are all that reads it. */
+START_TEST(products_take_the_image)
+{
+	const char *product = "MatMul f vf -> y;" OUTPUT;
+	char text[2048];
+
+	snprintf(text, sizeof(text), "%s%s", FLATTENED("[0,3,2,1]") BY_CHANNEL("384,10", "1"), product);
+	ck_assert_int_eq(layers(text, "Transpose", NULL), 0);
+	ck_assert_int_eq(npu_layers(text, NULL), 2);
+	snprintf(text, sizeof(text), "%s%s", FLATTENED("[0,3,2,1]") BY_CHANNEL("384,10", "1")
+		 "QuantizeLinear f xs xz -> other; out other;", product);
+	ck_assert_int_eq(layers(text, "Transpose", NULL), 1);
 }
 END_TEST
 
@@ -287,6 +324,7 @@ int main(void)
 	tcase_add_loop_test(t, the_npu_computes_all_of_it, 0, MODELS);
 	tcase_add_loop_test(t, one_layer_is_enough, 0, (int)(sizeof(one_layer) / sizeof(one_layer[0])));
 	tcase_add_test(t, large_windows_are_two);
+	tcase_add_test(t, products_take_the_image);
 	tcase_add_loop_test(t, a_step_of_the_cpu_names_its_rule, 0, (int)(sizeof(left) / sizeof(left[0])));
 	return run_suite(s);
 }
