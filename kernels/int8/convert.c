@@ -111,6 +111,7 @@ static __attribute__((target("avx2"))) void look_up_avx2(const uint8_t table[256
 }
 
 #define look_up_avx512 look_up_avx2
+#define rvl_i8_transpose_avx512 rvl_i8_transpose_avx2
 #endif
 
 #define SET(set, target) \
@@ -138,6 +139,7 @@ static __attribute__((target("avx2"))) void look_up_avx2(const uint8_t table[256
 		.quantize = quantize_##set, .dequantize_u8 = dequantize_u8_##set, \
 		.dequantize_s8 = dequantize_s8_##set, .interleave3 = interleave3_##set, \
 		.add = add_##set, .mul = mul_##set, .look_up = look_up_##set, \
+		.transpose = rvl_i8_transpose_##set, \
 	};
 
 #ifdef __aarch64__

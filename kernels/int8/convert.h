@@ -18,6 +18,10 @@ struct rvl_i8_quantize {
 	int32_t zp, lo, hi;
 };
 
+/* y[c * y_pitch + r] = x[r * x_pitch + c] for @rows rows and @cols columns of bytes. */
+typedef void rvl_i8_transpose_fn(const uint8_t *x, int64_t x_pitch, int64_t rows, int64_t cols, uint8_t *y,
+				 int64_t y_pitch);
+
 /* One set of functions for each width of registers; all give the same bits. */
 struct rvl_i8_convert {
 	void (*quantize)(const struct rvl_i8_quantize *q, const float *x, int64_t n, uint8_t *y);
@@ -30,10 +34,13 @@ struct rvl_i8_convert {
 	rvl_i8_binary_fn *add, *mul;
 	/* y[i] = table[x[i]]; @y may be @x */
 	void (*look_up)(const uint8_t table[256], const uint8_t *x, int64_t n, uint8_t *y);
+	rvl_i8_transpose_fn *transpose;
 };
 
 extern const struct rvl_i8_convert rvl_i8_convert_base;
+extern rvl_i8_transpose_fn rvl_i8_transpose_base;
 #ifdef __x86_64__
+extern rvl_i8_transpose_fn rvl_i8_transpose_avx2;
 extern rvl_i8_binary_fn rvl_i8_add_avx2, rvl_i8_mul_avx2, rvl_i8_add_avx512, rvl_i8_mul_avx512;
 extern const struct rvl_i8_convert rvl_i8_convert_avx2, rvl_i8_convert_avx512;
 #endif

@@ -112,6 +112,44 @@ START_TEST(tables_give_each_byte_its_entry)
 }
 END_TEST
 
+/* Transposes a random matrix with rows and columns between others, whose bytes stay as they are. */
+static void transpose(const char *set)
+{
+	int64_t rows = test_rnd(100), cols = test_rnd(70);
+	int64_t from = cols + test_rnd(3), to = rows + test_rnd(3);
+	struct test_guarded x = test_guarded((size_t)(rows ? (rows - 1) * from + cols : 0), 1);
+	struct test_guarded y = test_guarded((size_t)(cols ? (cols - 1) * to + rows : 0), 1);
+
+	for (size_t i = 0; i < x.size; i++)
+		x.p[i] = (uint8_t)test_rnd(256);
+	memset(y.p, 0x5a, y.size);
+	rvl_i8_kernels()->convert->transpose(x.p, from, rows, cols, y.p, to);
+	for (int64_t i = 0; i < (int64_t)y.size; i++) {
+		int64_t r = i % to, c = i / to;
+		uint8_t want = r < rows ? x.p[r * from + c] : 0x5a;
+
+		ck_assert_msg(y.p[i] == want, "%s: row %ld, column %ld of %ld x %ld differs", set, (long)r, (long)c,
+			      (long)rows, (long)cols);
+	}
+	test_drop(&x);
+	test_drop(&y);
+}
+
+START_TEST(every_set_transposes_bytes)
+{
+	struct rvl_cpu_set s;
+
+	for (uint32_t set = 0; rvl_cpu_set(set, &s); set++) {
+		if (rvl_cpu_force(s.name, NULL))
+			continue;
+		test_seed(set);
+		for (int i = 0; i < 400; i++)
+			transpose(s.name);
+	}
+	rvl_cpu_force(NULL, NULL);
+}
+END_TEST
+
 START_TEST(only_known_sets_can_be_forced)
 {
 	char why[RVL_WHY_MAX];
@@ -459,6 +497,7 @@ int main(void)
 	tcase_add_loop_test(models, amx_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_loop_test(models, tables512_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_test(sets, tables_give_each_byte_its_entry);
+	tcase_add_test(sets, every_set_transposes_bytes);
 	tcase_add_loop_test(sets, sums_of_tiles_do_not_overflow, 0, 32);
 	tcase_add_loop_test(sets, sums_of_two_products_do_not_saturate, 0, 64);
 	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
