@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Products of bytes for AVX2, exact because the packed weights say where: see RVL_I8_QUAD. */
+/* Products of bytes for AVX2, exact because the lists of a tile say where: see RVL_I8_QUAD. */
 #ifdef __x86_64__
 #define TARGET __attribute__((target("avx2,fma")))
 #define MR 6
 #include "int8/v256.h"
 #include "int8/narrow.h"
 
-#define AS_BYTES (2 * RVL_I8_QUAD)	/* where a widened quad has its values as bytes */
+#define QUADS 4		/* in a group */
+#define QUAD_BYTES (RVL_I8_QUAD * NR)	/* weights of a block */
+#define GROUP (QUADS * RVL_I8_QUAD)
+#define GROUP_BYTES (3 * GROUP)	/* of a widened row: the bytes, then the int16 */
 
 TARGET INLINE vec broadcast(const uint8_t *p)
 {
@@ -30,18 +33,42 @@ TARGET INLINE void add_narrow(vec sum[MR][2], const uint8_t *const x[MR], int64_
 {
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
-		vec a = broadcast(x[i] + at + AS_BYTES);
+		vec a = broadcast(x[i] + at);
 
 		sum[i][0] = V_ADD32(sum[i][0], V_MADD(multiply_bytes(a, w), ones));
 		sum[i][1] = V_ADD32(sum[i][1], V_MADD(multiply_bytes(a, w + 2 * NR), ones));
 	}
 }
 
-/* Two inputs as int16. */
-TARGET INLINE void add_wide(vec sum[MR][2], const uint8_t *const x[MR], int64_t at, const int8_t *w,
-			    const int rows)
+/* Two small quads. */
+TARGET INLINE void add_small(vec sum[MR][2], const uint8_t *const x[MR], const struct rvl_i8_place *p,
+			     const int8_t *w, vec ones, const int rows)
 {
-	vec w0 = V_CVTS(V_LOAD_BYTES(w)), w1 = V_CVTS(V_LOAD_BYTES(w + NR));
+	const int8_t *w0 = w + p[0].w * QUAD_BYTES, *w1 = w + p[1].w * QUAD_BYTES;
+
+#pragma GCC unroll 8
+	for (int i = 0; i < rows; i++) {
+		vec a = broadcast(x[i] + p[0].x), b = broadcast(x[i] + p[1].x);
+		vec lo = V_ADD16(multiply_bytes(a, w0), multiply_bytes(b, w1));
+		vec hi = V_ADD16(multiply_bytes(a, w0 + 2 * NR), multiply_bytes(b, w1 + 2 * NR));
+
+		sum[i][0] = V_ADD32(sum[i][0], V_MADD(lo, ones));
+		sum[i][1] = V_ADD32(sum[i][1], V_MADD(hi, ones));
+	}
+}
+
+/* Inputs 0 and 2 of a quad, or 1 and 3, as int16: the bytes of @w that are lower or higher in a word. */
+TARGET INLINE vec weights_of(const int8_t *w, const int odd)
+{
+	vec v = V_LOAD(w);
+
+	return _mm256_srai_epi16(odd ? v : _mm256_slli_epi16(v, 8), 8);
+}
+
+TARGET INLINE void add_wide(vec sum[MR][2], const uint8_t *const x[MR], int64_t at, const int8_t *w,
+			    const int rows, const int odd)
+{
+	vec w0 = weights_of(w, odd), w1 = weights_of(w + 2 * NR, odd);
 
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
@@ -54,25 +81,28 @@ TARGET INLINE void add_wide(vec sum[MR][2], const uint8_t *const x[MR], int64_t 
 
 TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows)
 {
-	const uint8_t *step = c->steps, *past = step + c->narrow, *x[MR];
-	vec sum[MR][2], ones = V_SET1_16(1);
+	const struct rvl_i8_quads *q = c->quads;
+	const struct rvl_i8_place *p = q->place, *past = p + q->small, *end = p + rvl_i8_places(c->kc);
 	const int8_t *w = c->w;
+	const uint8_t *x[MR];
+	vec sum[MR][2], ones = V_SET1_16(1);
 
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++)
 		x[i] = c->a[i];
 	begin_sums(c, sum, rows);
-	for (int64_t at = 0; step < past; step++, w += RVL_I8_QUAD * NR) {
-		at += (int64_t)*step * RVL_I8_QUAD_BYTES;
-		add_narrow(sum, x, at, w, ones, rows);
-	}
+	for (; p < past; p += 2)
+		add_small(sum, x, p, w, ones, rows);
 	keep(sum, rows);
-	past = c->steps + c->kc / RVL_I8_QUAD;
-	for (int64_t at = 0; step < past; step++, w += RVL_I8_QUAD * NR) {
-		at += (int64_t)*step * RVL_I8_QUAD_BYTES;
-		add_wide(sum, x, at, w, rows);
+	past = end + q->narrow;
+	for (p = end; p < past; p++)
+		add_narrow(sum, x, p->x, w + p->w * QUAD_BYTES, ones, rows);
+	keep(sum, rows);
+	for (p = end - q->wide; p < end; p++) {
+		add_wide(sum, x, p->x, w + p->w * QUAD_BYTES, rows, 0);
+		__asm__("" : "+r"(w));	/* else the compiler keeps the weights and spills sums */
 		keep(sum, rows);
-		add_wide(sum, x, at + RVL_I8_QUAD, w + 2 * NR, rows);
+		add_wide(sum, x, p->x + RVL_I8_QUAD, w + p->w * QUAD_BYTES, rows, 1);
 	}
 	end_sums(c, sum, rows);
 }
@@ -85,39 +115,82 @@ TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows)
 
 GEMM_OF_SIX
 
-/* Four quads. */
-TARGET INLINE void widen_four(__m128i v, uint8_t *dst)
+TARGET static void widen_less(const uint8_t *p, int64_t n, bool u8, int less, uint8_t *dst)
 {
-#define Z ((char)0x80)
-#define QUAD_OF(i) i, Z, i + 1, Z, i + 2, Z, i + 3, Z
-#define BYTES_OF(i) i, i + 1, i + 2, i + 3
-	const __m128i a = _mm_setr_epi8(QUAD_OF(0), BYTES_OF(0), 4, Z, 5, Z);
-	const __m128i b = _mm_setr_epi8(6, Z, 7, Z, BYTES_OF(4), QUAD_OF(8));
-	const __m128i c = _mm_setr_epi8(BYTES_OF(8), QUAD_OF(12), BYTES_OF(12));
+	const __m128i flip = _mm_set1_epi8(u8 ? 0 : (char)0x80), move = _mm_set1_epi8((char)less);
+	const vec move16 = V_SET1_16((int16_t)less);
 
-	V_STORE_BYTES(dst, _mm_shuffle_epi8(v, a));
-	V_STORE_BYTES(dst + 16, _mm_shuffle_epi8(v, b));
-	V_STORE_BYTES(dst + 32, _mm_shuffle_epi8(v, c));
+	for (int64_t i = 0; i < n; i += GROUP, dst += GROUP_BYTES) {
+		__m128i v = _mm_xor_si128(V_LOAD_BYTES(p + i), flip);
+		vec wide = V_SUB16(V_CVTU(v), move16);
+
+		V_STORE_BYTES(dst, _mm_sub_epi8(v, move));
+		wide = _mm256_shufflelo_epi16(_mm256_shufflehi_epi16(wide, 0xd8), 0xd8);
+		V_STORE(dst + GROUP, wide);
+	}
 }
 
-TARGET static void widen(const uint8_t *p, int64_t n, bool u8, void *to)
-{
-	const __m128i flip = _mm_set1_epi8(u8 ? 0 : (char)0x80);
-	uint8_t *dst = to, part[16] = { 0 }, out[3 * 16];
-	int64_t i = 0;
+/* Where the next place of each kind is written; wide ones are written backwards. */
+struct lists {
+	struct rvl_i8_place *small, *narrow, *wide;
+};
 
-	for (; i + 16 <= n; i += 16, dst += sizeof(out))
-		widen_four(_mm_xor_si128(V_LOAD_BYTES(p + i), flip), dst);
-	if (i == n)
-		return;
-	memcpy(part, p + i, (size_t)(n - i));
-	widen_four(_mm_xor_si128(V_LOAD_BYTES(part), flip), out);
-	memcpy(dst, out, (size_t)(n - i) * RVL_I8_QUAD_BYTES / RVL_I8_QUAD);
+/* The quads of a group that are of a kind, as bits. */
+struct kinds {
+	unsigned int small, narrow, wide;
+};
+
+INLINE void list_group(int64_t group, const struct kinds *of, struct lists *to)
+{
+	uint32_t x = (uint32_t)group * GROUP_BYTES, w = (uint32_t)group * QUADS;
+
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < QUADS; i++, w++) {
+		struct rvl_i8_place bytes = { (uint16_t)(x + i * RVL_I8_QUAD), (uint16_t)w };
+
+		*to->small = bytes;
+		to->small += of->small >> i & 1;
+		*to->narrow = bytes;
+		to->narrow += of->narrow >> i & 1;
+		to->wide[-1] = (struct rvl_i8_place) { (uint16_t)(x + GROUP + 2 * i * RVL_I8_QUAD), (uint16_t)w };
+		to->wide -= of->wide >> i & 1;
+	}
+}
+
+/* The quads of @v without any bit of @mask, as bits. */
+TARGET INLINE unsigned int without(__m128i v, char mask)
+{
+	__m128i none = _mm_cmpeq_epi32(_mm_and_si128(v, _mm_set1_epi8(mask)), _mm_setzero_si128());
+
+	return (unsigned int)_mm_movemask_ps(_mm_castsi128_ps(none));
+}
+
+TARGET static void sort(const uint8_t *x, int64_t row_bytes, int rows, int64_t kc, struct rvl_i8_quads *q)
+{
+	struct rvl_i8_place *end = q->place + rvl_i8_places(kc);
+	struct lists to = { q->place, end, end };
+
+	for (int64_t g = 0; g < kc / GROUP; g++, x += GROUP_BYTES) {
+		__m128i any = V_LOAD_BYTES(x);
+		unsigned int zero, small, low;
+
+		for (int i = 1; i < rows; i++)
+			any = _mm_or_si128(any, V_LOAD_BYTES(x + i * row_bytes));
+		zero = without(any, (char)0xff);
+		small = without(any, (char)0xc0);
+		low = without(any, (char)0x80);
+		list_group(g, &(struct kinds) { small & ~zero, low & ~small, ~low }, &to);
+	}
+	if ((to.small - q->place) % 2)
+		*to.narrow++ = *--to.small;
+	q->small = to.small - q->place;
+	q->narrow = to.narrow - end;
+	q->wide = end - to.wide;
 }
 
 const struct rvl_i8_kernels rvl_i8_bytes_avx2 = {
-	.mr = MR, .nr = NR, .kr = RVL_I8_QUAD, .widened = RVL_I8_QUAD_BYTES / RVL_I8_QUAD,
-	.offset = { 128, 0 }, .gemm = gemm, .widen = widen, .convert = &rvl_i8_convert_avx2,
-	.requant = requant16,
+	.mr = MR, .nr = NR, .kr = RVL_I8_QUAD, .widened = GROUP_BYTES / GROUP,
+	.offset = { 128, 0 }, .gemm = gemm, .widen_less = widen_less, .sort = sort, .group = GROUP,
+	.convert = &rvl_i8_convert_avx2, .requant = requant16,
 };
 #endif

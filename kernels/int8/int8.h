@@ -29,9 +29,8 @@ struct rvl_i8_post {
 struct rvl_i8_gemm_call {
 	const uint8_t *const *a;
 	int64_t taps, kc;
-	const void *w;		/* int8 [tap][kc / kr][nr][kr]; bits: tables.h; with @steps: RVL_I8_QUAD */
-	const uint8_t *steps;	/* of the quads; NULL: the set has none */
-	int64_t narrow;		/* quads in front that are narrow */
+	const void *w;		/* int8 [tap][kc / kr][nr][kr]; bits: tables.h */
+	const struct rvl_i8_quads *quads;	/* of the rows, of a set that sorts them; else NULL */
 	const int32_t *bias;	/* [nr], as all that follows corrected for the zero point */
 	const float *scale;	/* [nr] */
 	uint8_t *y;
@@ -44,16 +43,37 @@ struct rvl_i8_gemm_call {
 };
 
 /*
- * VPMADDUBSW multiplies bytes and adds two adjacent products as int16. Sums of four products take three
- * operations instead of four, but the int16 saturate. A quad, four adjacent inputs under a block of columns, is narrow if
- * no sum of two of its products leaves int16, whatever the activations are. The packed weights of a
- * block are its narrow quads [nr][4], then the others [2][nr][2], which are multiplied as int16. The step
- * of a quad is its distance in quads from the last one of its kind, or from the first quad of the row.
- * Rows are widened to RVL_I8_QUAD_BYTES for each quad: four uint16, then the same values as bytes.
+ * VPMADDUBSW multiplies uint8 by int8 and adds two adjacent products as int16. Sums of four products take
+ * three operations instead of four, but the int16 saturate. A quad, four adjacent inputs of all rows of a
+ * tile, is narrow if no value in it exceeds 127: two products are then within 2 * 127 * 128, whatever the
+ * weights are. It is small if no value exceeds 63: the int16 of two small quads are added before they are
+ * widened to int32. Wide quads are multiplied as int16. Quads of zeros alone add nothing and are in no list.
+ *
+ * Values have a constant subtracted: rvl_i8_mat.less. Widened rows have, for each group of four quads, the
+ * 16 values modulo 256 as bytes, then as int16, those of each quad in the order 0, 2, 1, 3.
  */
 #define RVL_I8_QUAD 4
-#define RVL_I8_QUAD_BYTES 12
-#define RVL_I8_PAIR_SUM 128	/* the weights of a pair of one sign add up to no more; 255 times this fits */
+#define RVL_I8_MOST_LESS 128	/* up to this, no value below zero is a byte up to 127 */
+
+/* Where a quad begins: byte @x of the widened rows, as bytes or int16, and quad @w of the weights of a block. */
+struct rvl_i8_place {
+	uint16_t x, w;
+};
+
+/*
+ * The quads of a tile. Of the first rvl_i8_places() places, an even number in front are of small quads, and
+ * those at the end of wide ones; as many places behind them begin with the narrow ones.
+ */
+struct rvl_i8_quads {
+	int64_t small, narrow, wide;
+	struct rvl_i8_place place[];
+};
+
+/* One more than the quads, because a quad is written to both ends before its kind is known. */
+static inline int64_t rvl_i8_places(int64_t kc)
+{
+	return kc / RVL_I8_QUAD + 1;
+}
 
 /*
  * Depthwise: @pixels results of one row. Pixel i reads @channels bytes at p[t] + i * x_step for each
@@ -168,6 +188,13 @@ struct rvl_i8_kernels {
 	void (*widen)(const uint8_t *p, int64_t n, bool u8, void *dst);
 	int widened;
 	/*
+	 * Of a set that sorts quads, in place of widen(): subtracts @less from the values, of int8 with 128
+	 * added. @n is a multiple of @group. sort() lists the quads of widened rows.
+	 */
+	void (*widen_less)(const uint8_t *p, int64_t n, bool u8, int less, uint8_t *dst);
+	void (*sort)(const uint8_t *x, int64_t row_bytes, int rows, int64_t kc, struct rvl_i8_quads *q);
+	int group;
+	/*
 	 * Writes @rows rows of @n bytes, @pitch apart, one behind the other as int16; NULL: there is none. Reads
 	 * and writes whole registers, up to RVL_I8_BEYOND bytes behind the last byte and the last result.
 	 */
@@ -176,7 +203,7 @@ struct rvl_i8_kernels {
 	const struct rvl_i8_kernels *tables;
 	/* The widest weights with which these are faster; 0: none. On x86, dot products of bytes have no bits. */
 	int table_bits[RVL_I8_ROWS];
-	/* Those for weights most of whose quads are narrow; or NULL. */
+	/* Those that sort quads, for products of many columns; or NULL. */
 	const struct rvl_i8_kernels *bytes;
 	const struct rvl_i8_winograd *winograd;	/* or NULL */
 	struct rvl_i8_dw dw[2];	/* the second one for few channels; run is NULL where there is none */

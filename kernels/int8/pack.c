@@ -79,7 +79,7 @@ static int64_t place(const struct rvl_i8_mat *m, int64_t plane, int64_t tap, int
 /* The zero point as the kernels see it. */
 static int32_t seen_zero(const struct rvl_i8_mat *m, const struct rvl_qparams *q)
 {
-	return q->xz + m->f->offset[q->x_u8];
+	return q->xz + m->f->offset[q->x_u8] - m->less;
 }
 
 static int32_t corrected_bias(const struct rvl_i8_mat *m, const struct rvl_qparams *q, int64_t n,
@@ -158,127 +158,28 @@ static void pack_columns(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 
 /* ---- quads ---- */
 
-#define MOST_STEP 255
-#define LEAST_NARROW 4	/* one in so many quads must be narrow */
+#define SORTED_COLUMNS 128	/* least columns for which sorting the rows takes less time than it saves */
+#define BELOW_ZERO 64	/* values less than the zero point that may be narrow */
 
-static bool is_pair_narrow(int32_t a, int32_t b)
+/* Whether the rows are sorted into quads: their groups must be whole, and their places fit 16 bits. */
+static bool sorts(const struct rvl_i8_mat *m, const struct rvl_i8_source *s)
 {
-	int32_t high = rvl_clamp(a, 0, 127) + rvl_clamp(b, 0, 127);
-	int32_t low = rvl_clamp(a, -128, 0) + rvl_clamp(b, -128, 0);
+	const struct rvl_i8_kernels *f = m->f->bytes;
 
-	return high <= RVL_I8_PAIR_SUM && low >= -RVL_I8_PAIR_SUM;
-}
-
-/* Whether quad @quad is narrow in all of @columns columns. */
-static bool is_quad_narrow(const struct rvl_i8_source *s, int64_t quad, int64_t first, int64_t columns)
-{
-	int64_t tap = quad * RVL_I8_QUAD / s->kc, c = quad * RVL_I8_QUAD % s->kc;
-
-	for (int64_t i = c; i < c + RVL_I8_QUAD; i += 2)
-		for (int64_t n = first; n < first + columns; n++)
-			if (!is_pair_narrow(s->weight(s->ctx, n, tap, i), s->weight(s->ctx, n, tap, i + 1)))
-				return false;
-	return true;
+	return f && m->widens && m->planes == 1 && !s->scattered && !s->tiled && s->kc && !(s->kc % f->group) &&
+	       s->n >= SORTED_COLUMNS && s->taps * s->kc <= UINT16_MAX / f->widened;
 }
 
 /*
- * Marks the quads of a block that are packed as narrow ones, and returns their number. Some are not
- * where a step would not fit its byte.
+ * Changes to the kernels that sort quads. Values around the zero point are then narrow: those that are not
+ * less, and with the zero point in the middle of its range, those less by up to BELOW_ZERO.
  */
-static int32_t mark_narrow(const struct rvl_i8_source *s, int64_t first, int64_t columns, uint8_t *is_narrow)
+static void choose_bytes(struct rvl_i8_mat *m, const struct rvl_i8_source *s, const struct rvl_qparams *q)
 {
-	int64_t last[2] = { 0 };	/* quad of either kind */
-	int32_t count = 0;
-
-	for (int64_t q = 0; q < s->taps * s->kc / RVL_I8_QUAD; q++) {
-		bool narrow = q - last[false] < MOST_STEP && q - last[true] <= MOST_STEP &&
-			      is_quad_narrow(s, q, first, columns);
-
-		is_narrow[q] = narrow;
-		last[narrow] = q;
-		count += narrow;
-	}
-	return count;
-}
-
-/* Writes the steps of a block, of whose quads @is_narrow says the kind. */
-static void write_steps(const uint8_t *is_narrow, int64_t quads, int32_t narrow, uint8_t *steps)
-{
-	int64_t last[2] = { 0 };
-	uint8_t *next[2] = { steps + narrow, steps };
-
-	for (int64_t q = 0; q < quads; q++) {
-		int kind = is_narrow[q];
-
-		*next[kind]++ = (uint8_t)(q - last[kind]);
-		last[kind] = q;
-	}
-}
-
-/* Changes to the kernels of bytes if enough quads are narrow. m->steps then has the marks of the quads. */
-static int choose_bytes(struct rvl_kernel *k, struct rvl_i8_mat *m, const struct rvl_i8_source *s)
-{
-	const struct rvl_i8_kernels *f = m->f->bytes;
-	int64_t blocks, quads = s->taps * s->kc / RVL_I8_QUAD, narrow = 0;
-
-	if (!f || !m->widens || m->planes > 1 || s->scattered || s->tiled || !s->kc || s->kc % RVL_I8_QUAD)
-		return 0;
-	blocks = rvl_ceil_div(s->n, f->nr);
-	m->steps = rvl_kernel_mem(k, s->groups * blocks, (size_t)quads);
-	m->narrow = rvl_kernel_mem(k, s->groups * blocks, sizeof(*m->narrow));
-	if (!m->steps || !m->narrow)
-		return -ENOMEM;
-	for (int64_t i = 0; i < s->groups * blocks; i++) {
-		int64_t column = i % blocks * f->nr;
-
-		m->narrow[i] = mark_narrow(s, i / blocks * s->n + column, rvl_least(f->nr, s->n - column),
-					   m->steps + i * quads);
-		narrow += m->narrow[i];
-	}
-	if (narrow * LEAST_NARROW >= s->groups * blocks * quads) {
-		m->f = f;
-		return 0;
-	}
-	rvl_kernel_drop(k, m->steps, s->groups * blocks, (size_t)quads);
-	rvl_kernel_drop(k, m->narrow, s->groups * blocks, sizeof(*m->narrow));
-	m->steps = NULL;
-	m->narrow = NULL;
-	return 0;
-}
-
-/* Moves the packed quads of a block to their places, and changes their marks to steps. @mem: a block. */
-static void sort_block(struct rvl_i8_mat *m, int64_t block, uint8_t *mem)
-{
-	int64_t quads = m->taps * m->kc / RVL_I8_QUAD, nr = m->f->nr, bytes = RVL_I8_QUAD * nr;
-	uint8_t *w = (uint8_t *)m->w + block * rvl_i8_block_bytes(m), *marks = m->steps + block * quads;
-	uint8_t *to[2] = { w + m->narrow[block] * bytes, w };
-
-	memcpy(mem, w, (size_t)(quads * bytes));
-	for (int64_t q = 0; q < quads; q++, mem += bytes) {
-		uint8_t *dst = to[marks[q]];
-
-		to[marks[q]] += bytes;
-		for (int64_t i = 0; i < bytes; i++)
-			dst[marks[q] ? i : i % 4 / 2 * 2 * nr + i / 4 * 2 + i % 2] = mem[i];
-	}
-	memcpy(mem, marks, (size_t)quads);
-	write_steps(mem, quads, m->narrow[block], marks);
-}
-
-static int sort_quads(struct rvl_kernel *k, struct rvl_i8_mat *m)
-{
-	int64_t bytes = rvl_i8_block_bytes(m) + m->taps * m->kc / RVL_I8_QUAD;
-	uint8_t *mem;
-
-	if (!m->steps)
-		return 0;
-	mem = rvl_kernel_mem(k, bytes, 1);
-	if (!mem)
-		return -ENOMEM;
-	for (int64_t i = 0; i < m->groups * m->blocks; i++)
-		sort_block(m, i, mem);
-	rvl_kernel_drop(k, mem, bytes, 1);
-	return 0;
+	if (!sorts(m, s))
+		return;
+	m->f = m->f->bytes;
+	m->less = rvl_clamp(q->xz + m->f->offset[q->x_u8] - BELOW_ZERO, 0, RVL_I8_MOST_LESS);
 }
 
 /* @n times @size bytes of weights. */
@@ -386,8 +287,8 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 	m->is_signed = is_signed;
 	m->planes = bits ? 1 : planes_of(s, false);
 	m->widens = bits || copies_rows(m->f, s);
-	if (!bits && choose_bytes(k, m, s))
-		return NULL;
+	if (!bits)
+		choose_bytes(m, s, q);
 	m->gathers = s->scattered || !s->kc || s->kc % m->f->kr;
 	m->taps = m->gathers ? 1 : m->planes * s->taps;
 	m->kc = m->gathers ? rvl_round_up(m->planes * s->taps * s->kc, m->f->kr) : s->kc;
@@ -398,7 +299,7 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 	if (allocate(k, m, m->groups * m->blocks, rvl_i8_block_bytes(m), columns))
 		return NULL;
 	pack_columns(m, s, q);
-	return sort_quads(k, m) ? NULL : m;
+	return m;
 }
 
 /* ---- depthwise ---- */

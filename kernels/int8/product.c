@@ -22,7 +22,7 @@ struct split {
 	int64_t tiles;
 	int64_t taps, kc;	/* as the kernel sees them */
 	int64_t row_bytes;	/* of the copy of a row, behind the pointers; 0: no copies */
-	int64_t tile_bytes;	/* pointers and copies */
+	int64_t tile_bytes;	/* pointers, copies, and places of quads */
 	int64_t ahead;		/* tiles that are prepared together */
 	int64_t narrow_bytes;	/* of a tile before it is widened; 0: tiles are not */
 	int64_t part_bytes;
@@ -33,6 +33,14 @@ struct split {
 static int64_t pointer_bytes(const struct rvl_i8_mat *m, int64_t taps)
 {
 	return rvl_round_up(taps * m->f->mr * (int64_t)sizeof(void *), 64);
+}
+
+/* Of the places of the quads of a tile. */
+static int64_t quad_bytes(const struct rvl_i8_mat *m, int64_t kc)
+{
+	int64_t places = 2 * rvl_i8_places(kc) * (int64_t)sizeof(struct rvl_i8_place);
+
+	return m->f->sort ? rvl_round_up((int64_t)sizeof(struct rvl_i8_quads) + places, 64) : 0;
 }
 
 static int64_t tile_memory(const struct rvl_i8_mat *m)
@@ -72,7 +80,7 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows, int64_t m
 		s.kc = m->taps * m->kc;
 		s.row_bytes = s.kc * m->f->widened;
 	}
-	s.tile_bytes = pointer_bytes(m, s.taps) + rvl_round_up(s.step * s.row_bytes, 64);
+	s.tile_bytes = pointer_bytes(m, s.taps) + rvl_round_up(s.step * s.row_bytes, 64) + quad_bytes(m, s.kc);
 	s.by_columns = m->blocks > 1 && s.tiles < (s.row_bytes ? FEW_TILES : 2 * MAX_ITEMS);
 	parts = rvl_least(s.by_columns ? m->blocks : s.tiles,
 		      s.row_bytes && s.by_columns ? FEW_TILES : MAX_ITEMS);
@@ -132,17 +140,25 @@ static int rows_of(const struct run *r, int64_t tile)
 	return (int)rvl_least(r->s.step, r->j->rows - tile * r->s.step);
 }
 
+static void widen(const struct rvl_i8_mat *m, const uint8_t *p, int64_t n, uint8_t *dst)
+{
+	if (m->f->sort)
+		m->f->widen_less(p, n, m->x_u8, m->less, dst);
+	else
+		m->f->widen(p, n, m->x_u8, dst);
+}
+
 static void widen_tile(const struct rvl_i8_mat *m, const uint8_t *narrow, int rows, uint8_t *dst)
 {
 	const uint8_t *const *p = (const uint8_t *const *)(const void *)narrow;
 
 	if (m->gathers) {
-		m->f->widen(narrow, rows * m->kc, m->x_u8, dst);
+		widen(m, narrow, rows * m->kc, dst);
 		return;
 	}
 	for (int i = 0; i < rows; i++)
 		for (int64_t t = 0; t < m->taps; t++, dst += m->kc * m->f->widened)
-			m->f->widen(p[t * m->f->mr + i], m->kc, m->x_u8, dst);
+			widen(m, p[t * m->f->mr + i], m->kc, dst);
 }
 
 /* Pointers to rows that follow one another; those of rows that do not exist repeat the first. */
@@ -160,7 +176,7 @@ static void widen_rows(const struct run *r, int64_t group, int64_t first, int ro
 	const struct rvl_i8_mat *m = j->m;
 
 	if (j->dense && m->taps == 1 && !m->gathers) {
-		m->f->widen(j->dense + first * m->kc, rows * m->kc, m->x_u8, copies);
+		widen(m, j->dense + first * m->kc, rows * m->kc, copies);
 		return;
 	}
 	if (j->wide) {	/* what it writes behind the copies is the next tile, or @narrow */
@@ -173,6 +189,12 @@ static void widen_rows(const struct run *r, int64_t group, int64_t first, int ro
 	widen_tile(m, narrow, rows, copies);
 }
 
+/* The places of the quads of a tile, which are its last bytes. */
+static struct rvl_i8_quads *quads_of(const struct run *r, const uint8_t *tile)
+{
+	return (struct rvl_i8_quads *)(uintptr_t)(tile + r->s.tile_bytes - quad_bytes(r->j->m, r->s.kc));
+}
+
 static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *dst, uint8_t *narrow)
 {
 	const struct rvl_i8_job *j = r->j;
@@ -183,6 +205,8 @@ static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *d
 
 	if (m->widens) {
 		widen_rows(r, group, first, rows, narrow, copies);
+		if (m->f->sort)
+			m->f->sort(copies, r->s.row_bytes, rows, r->s.kc, quads_of(r, dst));
 	} else {
 		j->fill(j, group, first, rows, m->gathers ? copies : dst);
 		if (!m->gathers)
@@ -201,8 +225,7 @@ static void compute(const struct run *r, int64_t group, int64_t block, int64_t t
 	const struct rvl_i8_gemm_call c = {
 		.a = (const uint8_t *const *)(const void *)prepared, .taps = r->s.taps, .kc = r->s.kc,
 		.w = (const uint8_t *)m->w + at * rvl_i8_block_bytes(m),
-		.steps = m->steps ? m->steps + at * (r->s.kc / RVL_I8_QUAD) : NULL,
-		.narrow = m->steps ? m->narrow[at] : 0, .bias = m->bias + at * nr,
+		.quads = m->f->sort ? quads_of(r, prepared) : NULL, .bias = m->bias + at * nr,
 		.scale = m->scale + at * nr, .y_stride = j->y_stride,
 		.y = j->y + (j->first + tile * r->s.step) * j->y_stride + group * m->n + block * nr,
 		.rows = rows_of(r, tile), .cols = (int)rvl_least(nr, m->n - block * nr),

@@ -38,8 +38,7 @@ struct rvl_i8_mat {
 	int bits;		/* of the weights where the set has tables, else 0 */
 	bool is_signed;		/* ... in two's complement */
 	void *w;		/* int8, int16, or bits */
-	uint8_t *steps;		/* [block][taps * kc / RVL_I8_QUAD], of sets with quads; else NULL */
-	int32_t *narrow;	/* [block] */
+	int32_t less;		/* what a set that sorts quads subtracts from the values */
 	int32_t *bias;
 	float *scale;
 	struct rvl_i8_post post;

@@ -106,8 +106,8 @@ static void narrow(struct product *p, int64_t n, int32_t axis)
 }
 
 /*
- * Weights for kernels of bytes: few are large, and adjacent ones of these reach the sum at which two
- * products leave int16, or pass it. The inputs are the largest ones in some products, or the least ones.
+ * Weights of which few are large, for kernels that add products as int16. The inputs are the largest ones in
+ * some products, or the least ones.
  */
 static void peaked(struct product *p)
 {

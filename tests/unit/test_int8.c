@@ -257,67 +257,84 @@ static bool product_differs(void *arg)
 	return memcmp(p->y.p, p->ref.p, p->y.size);
 }
 
-/* Weights of which some pairs of adjacent inputs reach the sum at which two products leave int16, or pass it. */
-static void write_pairs(int8_t *w, int64_t inputs, int64_t columns)
+/* Most weights of a column are the least or the largest byte. */
+static void write_extreme(int8_t *w, int64_t inputs, int64_t columns)
 {
-	static const int8_t pairs[][2] = {
-		{ 64, 64 }, { 64, 65 }, { 127, 1 }, { 127, 2 }, { 127, 127 }, { -64, -64 }, { -64, -65 },
-		{ -128, 0 }, { -128, -1 }, { -128, -128 }, { 127, -128 }, { 1, 127 }, { -65, -64 },
-	};
-	uint32_t apart = 1 + test_rnd(test_rnd(2) ? 40 : 40000);
+	for (int64_t n = 0; n < columns; n++) {
+		int8_t extreme = test_rnd(2) ? 127 : -128;
 
-	for (int64_t i = 0; i < inputs; i += 2)
-		for (int64_t n = 0; n < columns; n++) {
-			bool large = !test_rnd(apart);
-			const int8_t *pair = pairs[test_rnd(sizeof(pairs) / sizeof(pairs[0]))];
+		for (int64_t k = 0; k < inputs; k++)
+			w[k * columns + n] = test_rnd(16) ? extreme : (int8_t)test_rnd(256);
+	}
+}
 
-			for (int64_t k = 0; k < 2; k++)
-				w[(i + k) * columns + n] = (int8_t)(large ? pair[k] : (int)test_rnd(3) - 1);
+/*
+ * Inputs of which four adjacent ones of all rows are @base and more, up to a value at which kernels of bytes
+ * change their method, or the next one. Some are less than @base. All are bytes with 128 added to int8.
+ */
+static void write_quads(struct test_guarded *x, int64_t inputs, int32_t base, bool u8)
+{
+	static const int32_t limits[] = { 0, 1, 62, 63, 64, 65, 126, 127, 128, 129, 255 };
+	int32_t most = 0, least = 0;
+
+	for (int64_t k = 0; k < inputs; k++) {
+		if (k % 4 == 0) {
+			most = limits[test_rnd(sizeof(limits) / sizeof(limits[0]))];
+			least = test_rnd(6) ? 0 : -255;
 		}
+		for (size_t at = (size_t)k; at < x->size; at += (size_t)inputs) {
+			int32_t v = base + (test_rnd(4) ? most : least + (int32_t)test_rnd(1 + (uint32_t)(most - least)));
+
+			v = v < 0 ? 0 : v > 255 ? 255 : v;
+			x->p[at] = (uint8_t)(v ^ (u8 ? 0 : 0x80));
+		}
+	}
 }
 
 /* Biases that bring the results of row 0 to [-60, 60), because saturation changes a sum by as little as 128. */
-static void write_biases(const struct product *p, bool u8, int64_t inputs, int64_t columns)
+static void write_biases(const struct product *p, bool u8, int32_t zero, int64_t inputs, int64_t columns)
 {
 	for (int64_t n = 0; n < columns; n++) {
 		int32_t sum = 0;
 
 		for (int64_t k = 0; k < inputs; k++)
-			sum += (u8 ? p->x.p[k] : (int8_t)p->x.p[k]) * (int8_t)p->w.p[k * columns + n];
+			sum += ((u8 ? p->x.p[k] : (int8_t)p->x.p[k]) - zero) * (int8_t)p->w.p[k * columns + n];
 		((int32_t *)(void *)p->b.p)[n] = ((int32_t)test_rnd(120) - 60) * 64 - sum;
 	}
 }
 
 /* Proves that products of bytes do not saturate, and that those of int16 are used where they would. */
-START_TEST(sums_of_two_products_do_not_saturate)
+START_TEST(sums_of_products_of_bytes_do_not_saturate)
 {
+	static const int32_t zeros[] = { 0, 10, 64, 70, 128, 191, 193, 255 };
 	static const float scale = 1, y_scale = 64;
 	static const int32_t zero;
 	static const struct rvl_kernel_quant q = { .n = 1, .scale = &scale, .zp = &zero };
 	int64_t inputs, columns, rows = 24 + _i;
 	enum rvl_type type = _i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8;
+	int32_t x_byte = zeros[_i / 2 % 8], x_zero = x_byte - (_i & 1 ? 0 : 128);
+	int32_t base = x_byte < 64 ? 0 : x_byte > 192 ? 128 : x_byte - 64;
 	struct product p = { .d = { .op = RVL_OP_Q_MATMUL, .n_in = 3, .n_out = 1 } };
 	const char *set;
 
 	test_seed(_i);
-	inputs = 4 + 4 * (int64_t)test_rnd(_i % 4 ? 60 : 1200);
-	columns = 1 + test_rnd(40);
+	inputs = 16 + 16 * (int64_t)test_rnd(_i % 4 ? 20 : 300);
+	columns = 120 + test_rnd(40);
 	rvl_attr_init(&p.d.attr);
 	test_matrix(&p.d.in[0], type, rows, inputs, false);
 	test_matrix(&p.d.in[1], RVL_TYPE_S8, inputs, columns, false);
 	test_matrix(&p.d.out[0], RVL_TYPE_S8, rows, columns, false);
 	p.d.in[0].quant = p.d.in[1].quant = p.d.out[0].quant = q;
+	p.d.in[0].quant.zp = &x_zero;
 	p.d.out[0].quant.scale = &y_scale;
 	p.x = test_guarded(test_bytes(&p.d.in[0]), 1);
 	p.w = test_guarded(test_bytes(&p.d.in[1]), 1);
 	p.b = test_guarded((size_t)columns * 4, 4);
 	p.y = test_guarded(test_bytes(&p.d.out[0]), 1);
 	p.ref = test_guarded(test_bytes(&p.d.out[0]), 1);
-	memset(p.x.p, type == RVL_TYPE_U8 ? 255 : 127, p.x.size);
-	for (size_t i = (size_t)inputs; i < p.x.size && _i % 3; i++)
-		p.x.p[i] = (uint8_t)test_rnd(256);
-	write_pairs((int8_t *)p.w.p, inputs, columns);
-	write_biases(&p, type == RVL_TYPE_U8, inputs, columns);
+	write_quads(&p.x, inputs, base, type == RVL_TYPE_U8);
+	write_extreme((int8_t *)p.w.p, inputs, columns);
+	write_biases(&p, type == RVL_TYPE_U8, x_zero, inputs, columns);
 	p.d.in[1].data = p.w.p;
 	p.d.in[2] = (struct rvl_kernel_arg) { .type = RVL_TYPE_S32, .data = p.b.p,
 					      .shape = { .rank = 1, .dim = { columns } } };
@@ -499,7 +516,7 @@ int main(void)
 	tcase_add_test(sets, tables_give_each_byte_its_entry);
 	tcase_add_test(sets, every_set_transposes_bytes);
 	tcase_add_loop_test(sets, sums_of_tiles_do_not_overflow, 0, 32);
-	tcase_add_loop_test(sets, sums_of_two_products_do_not_saturate, 0, 64);
+	tcase_add_loop_test(sets, sums_of_products_of_bytes_do_not_saturate, 0, 64);
 	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, tables_are_used_where_they_are_faster);
