@@ -392,7 +392,7 @@ END_TEST
  */
 static void await_exchange(void)
 {
-	char path[SCRATCH_MAX + 16], args[512] = "", *dir = args;
+	char args[512] = "", path[sizeof(args) + 16], *dir = args;
 	pid_t daemon = getppid();
 	int fd;
 
