@@ -293,12 +293,13 @@ static void reset(struct client *c, uint32_t base)
 }
 
 /*
- * Assembles @text at 0x10000, puts the descriptor of @seq at 0x1000 and its status at 0x8000, and
- * fills the slot.
+ * Assembles @text at 0x10000 or 0x11000, because the entry before may still run, puts the descriptor
+ * of @seq at 0x1000 or 0x1400 and its status at 0x8000, and fills the slot.
  */
 static void submit(struct client *c, uint32_t seq, const char *text)
 {
-	struct rivulet_insn *code = (struct rivulet_insn *)(c->mem + 0x10000);
+	uint64_t at = 0x10000 + (seq & 1) * 0x1000;
+	struct rivulet_insn *code = (struct rivulet_insn *)(c->mem + at);
 	struct rivulet_desc *d = (struct rivulet_desc *)(c->mem + 0x1000 + (seq & 1) * 0x400);
 	uint32_t slot = seq & 1 ? RIVULET_REG_SLOT1_ADDR_LO : RIVULET_REG_SLOT0_ADDR_LO;
 	char *copy = strdup(text), *next = copy, *line, err[100];
@@ -314,8 +315,8 @@ static void submit(struct client *c, uint32_t seq, const char *text)
 		code += rivulet_assemble(line, code, err, sizeof(err));
 	free(copy);
 	for (int l = 0; l < 4; l++)
-		d->variant[l].length = (uint8_t *)code - (c->mem + 0x10000);
-	d->region[0] = (struct rivulet_region){ .addr = 0x10000,
+		d->variant[l].length = (uint8_t *)code - (c->mem + at);
+	d->region[0] = (struct rivulet_region){ .addr = at,
 						.limit = 0x1000,
 						.flags = RIVULET_REGION_VALID };
 	d->region[1] =
