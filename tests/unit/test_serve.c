@@ -293,8 +293,8 @@ static void reset(struct client *c, uint32_t base)
 }
 
 /*
- * Assembles @text at 0x10000 or 0x11000, because the entry before may still run, puts the descriptor
- * of @seq at 0x1000 or 0x1400 and its status at 0x8000, and fills the slot.
+ * Assembles @text at 0x10000 or 0x11000, because the entry before may still run, puts the
+ * descriptor of @seq at 0x1000 or 0x1400 and its status at 0x8000, and fills the slot.
  */
 static void submit(struct client *c, uint32_t seq, const char *text)
 {
