@@ -159,15 +159,23 @@ static void pack_columns(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 /* ---- quads ---- */
 
 #define SORTED_COLUMNS 128	/* least columns for which sorting the rows takes less time than it saves */
+#define SORTED_BLOCK (32 << 10)	/* bytes of a tile of rows and a block of columns, of the first-level cache */
+#define SORTED_WEIGHTS (256 << 10)	/* bytes of weights, of the second-level cache */
 #define BELOW_ZERO 64	/* values less than the zero point that may be narrow */
 
-/* Whether the rows are sorted into quads: their groups must be whole, and their places fit 16 bits. */
+/*
+ * Whether the rows are sorted into quads: their groups must be whole. Each kind of quad is a pass over rows
+ * and weights with gaps, which is slower than one pass over all if they come from a cache farther away.
+ * Within SORTED_BLOCK, places fit 16 bits.
+ */
 static bool sorts(const struct rvl_i8_mat *m, const struct rvl_i8_source *s)
 {
 	const struct rvl_i8_kernels *f = m->f->bytes;
+	int64_t k = s->taps * s->kc;
 
 	return f && m->widens && m->planes == 1 && !s->scattered && !s->tiled && s->kc && !(s->kc % f->group) &&
-	       s->n >= SORTED_COLUMNS && s->taps * s->kc <= UINT16_MAX / f->widened;
+	       s->n >= SORTED_COLUMNS && k * s->n <= SORTED_WEIGHTS &&
+	       k * (f->mr * f->widened + f->nr) <= SORTED_BLOCK;
 }
 
 /*

@@ -321,7 +321,7 @@ START_TEST(sums_of_products_of_bytes_do_not_saturate)
 	const char *set;
 
 	test_seed(_i);
-	inputs = 16 + 16 * (int64_t)test_rnd(_i % 4 ? 20 : 300);
+	inputs = 16 + 16 * (int64_t)test_rnd(_i % 4 ? 20 : 58);
 	columns = 120 + test_rnd(40);
 	rvl_attr_init(&p.d.attr);
 	test_matrix(&p.d.in[0], type, rows, inputs, false);
@@ -458,8 +458,8 @@ START_TEST(scratch_is_limited)
 }
 END_TEST
 
-/* Memory of a product: packed weights of few bits take less. */
-static size_t packed_bytes(int64_t rows, int64_t inputs, int64_t columns, int8_t least)
+/* Memory of a product: packed weights of few bits take less. *@scratch: while it runs, in all threads. */
+static size_t product_bytes(int64_t rows, int64_t inputs, int64_t columns, int8_t least, size_t *scratch)
 {
 	static const float scale = 0.01f;
 	static const int32_t zero;
@@ -480,9 +480,17 @@ static size_t packed_bytes(int64_t rows, int64_t inputs, int64_t columns, int8_t
 	d.in[1].data = weights;
 	ck_assert_msg(!rvl_kernel_new(&d, false, &k, why), "%s", why);
 	bytes = rvl_kernel_bytes(k);
+	*scratch = rvl_kernel_scratch(k);
 	rvl_kernel_free(k);
 	free(weights);
 	return bytes;
+}
+
+static size_t packed_bytes(int64_t rows, int64_t inputs, int64_t columns, int8_t least)
+{
+	size_t scratch;
+
+	return product_bytes(rows, inputs, columns, least, &scratch);
 }
 
 /* Proves that the choice of tables obeys bits, rows and columns, and that it can be switched off. */
@@ -505,6 +513,34 @@ START_TEST(tables_are_used_where_they_are_faster)
 }
 END_TEST
 
+#ifdef __x86_64__
+/* Whether the copies of rows are bytes and int16, 3 bytes for each input, and not int16 alone. */
+static bool are_rows_sorted(int64_t rows, int64_t inputs, int64_t columns)
+{
+	size_t scratch;
+
+	product_bytes(rows, inputs, columns, -128, &scratch);
+	return scratch >= (size_t)(rows * inputs * 3);
+}
+#endif
+
+/* Proves that quads are listed only where rows have many uses, and stay in the caches with the weights. */
+START_TEST(rows_are_sorted_where_it_is_faster)
+{
+#ifdef __x86_64__
+	if (rvl_cpu_force("avx2", NULL))
+		return;
+	ck_assert(are_rows_sorted(24, 960, 256));
+	ck_assert(are_rows_sorted(24, 512, 512));
+	ck_assert(are_rows_sorted(24, 512, 128));
+	ck_assert(!are_rows_sorted(24, 512, 112));
+	ck_assert(!are_rows_sorted(24, 512, 528));
+	ck_assert(!are_rows_sorted(24, 976, 128));
+	ck_assert(!are_rows_sorted(24, 504, 128));
+#endif
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("int8");
@@ -523,6 +559,7 @@ int main(void)
 	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, tables_are_used_where_they_are_faster);
+	tcase_add_test(sets, rows_are_sorted_where_it_is_faster);
 	tcase_add_test(sets, one_set_is_used);
 	tcase_add_test(sets, scratch_is_limited);
 	tcase_add_test(sets, an_absent_set_is_not_used);
