@@ -29,6 +29,12 @@
 #define MAX_SPARE 16
 #define POLL_NS 50000
 
+/* A worker that polls, on its own stack. */
+struct poller {
+	struct poller *next;
+	bool called;
+};
+
 /* A parallel loop, on the stack of the thread that started it, which returns when @helpers is 0. */
 struct loop {
 	struct loop *next;
@@ -50,7 +56,8 @@ struct rivulet_workers {
 	struct rvl_rt_task *first, **last;
 	uint32_t tasks, idle;		/* queued tasks, workers that wait */
 	_Atomic uint32_t queued;	/* loops and tasks since the start; changed under the lock */
-	uint32_t polling, called;	/* workers that poll: without a call, and those that were called */
+	struct poller *pollers;		/* those that were not called */
+	uint32_t polling;		/* workers that poll, with and without a call */
 	bool polls;			/* whether a thread that waits leaves a processor to the others */
 	/* By the number of a thread: the owner of its task. */
 	const void *serving[MAX_THREADS + MAX_SPARE + 1];
@@ -255,30 +262,42 @@ static void poll_value(struct rivulet_workers *p, const _Atomic uint32_t *value,
 
 /*
  * Called with the lock when a loop or a task was queued. Calls @n idle workers, or all if there are
- * fewer: first those that poll, because they need no wake-up.
+ * fewer: first those that poll, because they need no wake-up. One whose processor was taken notices
+ * its call late, and is not called again before.
  */
 static void call_workers(struct rivulet_workers *p, uint32_t n)
 {
-	uint32_t polling = n < p->polling ? n : p->polling;
-
 	atomic_fetch_add(&p->queued, 1);
-	p->polling -= polling;
-	p->called += polling;
-	for (n -= polling; n; n--)
+	for (; n && p->pollers; n--) {
+		p->pollers->called = true;
+		p->pollers = p->pollers->next;
+	}
+	for (; n; n--)
 		pthread_cond_signal(&p->work);
 }
 
-/* As poll_value() of @queued. It does not matter which of the workers that poll takes a call. */
+static void remove_poller(struct rivulet_workers *p, const struct poller *me)
+{
+	struct poller **at = &p->pollers;
+
+	while (*at != me)
+		at = &(*at)->next;
+	*at = me->next;
+}
+
+/* As poll_value() of @queued. */
 static void poll_queue(struct rivulet_workers *p, uint32_t seen)
 {
-	if (p->polling + p->called + 1 >= p->n)
+	struct poller me = { .next = p->pollers };
+
+	if (p->polling + 1 >= p->n)
 		return;
 	p->polling++;
+	p->pollers = &me;
 	poll_value(p, &p->queued, seen);
-	if (p->called)
-		p->called--;
-	else
-		p->polling--;
+	if (!me.called)
+		remove_poller(p, &me);
+	p->polling--;
 }
 
 /* A signal that comes while this thread polls is lost, so @queued is read again under the lock. */

@@ -74,7 +74,7 @@ $(BUILD)/unit/test_cancel: | $(BUILD)/rivuletd $(BUILD)/rivulet
 $(eval $(call unit_test,cancel,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,untrusted,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
 $(eval $(call unit_test,runtime,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
-$(eval $(call unit_test,workers,runtime client compiler kernels sim uapi,$(TOOL_LIBS)))
+$(eval $(call unit_test,workers,runtime client compiler kernels sim uapi,$(addprefix -Wl$(comma)--wrap=,sched_getaffinity rvl_rt_now) $(TOOL_LIBS)))
 # Calls of the client library that tests/unit/fake_npu.h answers instead of the driver.
 NPU_WRAPS := $(addprefix -Wl$(comma)--wrap=,ioctl drmIoctl drmGetVersion drmFreeVersion drmPrimeFDToHandle drmSyncobjCreate \
 	drmSyncobjDestroy drmSyncobjWait drmSyncobjExportSyncFile)

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -11,6 +12,37 @@
 #include "suite.h"
 
 static struct rivulet_workers *workers;
+
+/* Workers poll where each of them has a processor, so the tests pretend to have eight. */
+int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set);
+
+int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+	(void)pid;
+	(void)size;
+	CPU_ZERO(set);
+	for (size_t i = 0; i < 8; i++)
+		CPU_SET(i, set);
+	return 0;
+}
+
+/* A worker begins to poll with the clock. One stays there as if its processor was taken. */
+static struct {
+	atomic_bool wanted;
+	sem_t late, go_on;
+} poller;
+
+int64_t __real_rvl_rt_now(void);
+int64_t __wrap_rvl_rt_now(void);
+
+int64_t __wrap_rvl_rt_now(void)
+{
+	if (rvl_rt_worker() && atomic_exchange(&poller.wanted, false)) {
+		sem_post(&poller.late);
+		sem_wait(&poller.go_on);
+	}
+	return __real_rvl_rt_now();
+}
 
 static void setup(void)
 {
@@ -238,6 +270,62 @@ START_TEST(tasks_call_all_they_need)
 }
 END_TEST
 
+/* Tasks that say when they run, and end when they are told to. */
+struct held_task {
+	struct rvl_rt_task t;
+	sem_t runs, end;
+};
+
+static void hold(struct rvl_rt_task *t)
+{
+	struct held_task *h = (void *)t;
+
+	sem_post(&h->runs);
+	comes_in(&h->end, 5 * HANG_SECONDS);
+}
+
+static void push_held(struct rivulet_workers *p, struct held_task *h, bool held)
+{
+	*h = (struct held_task) { .t.work = hold };
+	sem_init(&h->runs, 0, 0);
+	sem_init(&h->end, 0, !held);
+	rvl_rt_workers_push(p, &h->t);
+}
+
+/*
+ * Proves that a worker that polls, and notices its call late, is not called again in place of one
+ * that sleeps: one worker of three is late, one computes.
+ */
+START_TEST(a_late_worker_is_called_once)
+{
+	static struct held_task first[3], second, third;
+	struct rivulet_workers *p;
+	bool ran;
+
+	sem_init(&poller.late, 0, 0);
+	sem_init(&poller.go_on, 0, 0);
+	ck_assert(!rivulet_workers_new(3, &p));
+	for (int i = 0; i < 3; i++) {
+		push_held(p, &first[i], true);
+		ck_assert(comes(&first[i].runs));
+	}
+	atomic_store(&poller.wanted, true);
+	sem_post(&first[0].end);
+	ck_assert(comes(&poller.late));
+	push_held(p, &second, false);
+	sem_post(&first[1].end);
+	ck_assert(comes(&second.runs));
+	/* The worker of the second task polls and then sleeps. */
+	nanosleep(&(struct timespec) { .tv_nsec = 20000000 }, NULL);
+	push_held(p, &third, false);
+	ran = comes(&third.runs);
+	sem_post(&poller.go_on);
+	sem_post(&first[2].end);
+	ck_assert_ptr_null(rivulet_workers_unref(p));
+	ck_assert(ran);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("workers");
@@ -249,6 +337,7 @@ int main(void)
 	tcase_add_test(t, callers_take_the_place_of_a_worker);
 	tcase_add_loop_test(t, loops_call_all_they_need, 0, 3);
 	tcase_add_test(t, tasks_call_all_they_need);
+	tcase_add_test(t, a_late_worker_is_called_once);
 	tcase_add_test(t, loops_hold_up_nobody);
 	suite_add_tcase(s, t);
 	return run_suite(s);
