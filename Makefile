@@ -84,7 +84,7 @@ endef
 NETTLE_LIBS := $(shell pkg-config --libs nettle 2>/dev/null || echo -lnettle)
 # $(call program,PATH,sources,static libs by name,linker flags): $(BUILD)/PATH
 define program
-$(BUILD)/$(1): $(call objects,$(2)) $(foreach l,$(3),$(BUILD)/lib$(l).a)
+$(BUILD)/$(1): $(call objects,$(2)) $(foreach l,$(3),$(BUILD)/lib$(l).a) $(filter %.o,$(4))
 	@mkdir -p $$(@D)
 	@echo "  LD      $$@"
 	@$$(CC) $$(LDFLAGS_ALL) -o $$@ $(call objects,$(2)) -Wl,--start-group $(foreach l,$(3),$(BUILD)/lib$(l).a) -Wl,--end-group $(if $(filter compiler,$(3)),$(NETTLE_LIBS)) $(4)
@@ -95,7 +95,8 @@ define unit_test
 $(call program,unit/test_$(1),tests/unit/test_$(1).c,$(2),$(3) $(CHECK_LIBS))
 UNIT_TESTS += $(BUILD)/unit/test_$(1)
 endef
-CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
+CHECK_LIBS := -Wl,--wrap=_mark_point $(BUILD)/obj/tests/unit/marks.o $(shell pkg-config --libs check 2>/dev/null)
+ALL_SOURCES += tests/unit/marks.c
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
