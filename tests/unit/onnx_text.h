@@ -2,8 +2,9 @@
 /*
  * Small ONNX models written as text, for tables of tests. Statements end with ';':
  *
- *	in NAME TYPE DIMS		an input; a dimension of ? is symbolic, DIMS of - is a
- *scalar const NAME TYPE DIMS VALUES	an initializer; one value fills it, more are its elements
+ *	in NAME TYPE DIMS		an input; a dimension of ? is symbolic, DIMS of - is a scalar
+ *	const NAME TYPE DIMS VALUES	an initializer; one value fills it, more are its elements, and ~1.5 is
+ *					different values from -1.5 to 1.5
  *	out NAME [TYPE DIMS]
  *	info NAME TYPE DIMS		what the model declares of a value inside
  *	OP IN... -> OUT... ATTR...	a node; an operand of _ is absent, OP may end with @DOMAIN
@@ -15,6 +16,7 @@
 #define RVL_ONNX_TEXT_H
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,17 +74,21 @@ static inline void ot_const(struct pb *graph, char **save)
 	int type = ot_type(strtok_r(NULL, " ", save));
 	struct pb raw = { .p = NULL }, t;
 	int64_t dim[16], n = 1, k = 0;
+	bool spread = false;
 	double v = 0;
 
 	ot_dims(strtok_r(NULL, " ", save), dim);
 	for (int i = 0; dim[i] >= 0; i++)
 		n *= dim[i];
-	for (const char *w = strtok_r(NULL, " ", save); w; w = strtok_r(NULL, " ", save), k++) {
-		v = strtod(w, NULL);
-		ot_put(&raw, type, v);
+	for (const char *w = strtok_r(NULL, " ", save); w; w = strtok_r(NULL, " ", save)) {
+		spread = *w == '~';
+		v = strtod(w + spread, NULL);
+		if (!spread)
+			ot_put(&raw, type, v);
+		k += !spread;
 	}
 	for (; k < n; k++)
-		ot_put(&raw, type, v);
+		ot_put(&raw, type, spread ? v * ((double)(k * 7919 % 2003) / 1001 - 1) : v);
 	t = pb_tensor(name, type, dim, raw.p, raw.n);
 	free(raw.p);
 	pb_msg(graph, 5, &t);

@@ -14,7 +14,7 @@
 
 /**
  * Compares the shapes of one part. The environment variable @variable replaces their number, or
- * gives a range of them as FIRST:PAST.
+ * gives a range of them as FIRST:PAST, which may not be empty.
  */
 static inline void compare_shapes(const char *variable, int part, const char *(*compare)(long i))
 {
@@ -25,6 +25,7 @@ static inline void compare_shapes(const char *variable, int part, const char *(*
 		first = 0;
 		past = strtol(given, NULL, 10);
 	}
+	ck_assert_msg(past > first, "%s=%s: no shape", variable, given);
 	for (long i = first + part; i < past; i += SHAPE_PARTS) {
 		const char *differs = compare(i);
 

@@ -351,16 +351,16 @@ END_TEST
 
 /* Products, windows, images, recurrence, sorting, moves and shapes that only a run knows. */
 static const char mixed[] =
-	"in x f32 2,8,24,24; const w f32 16,8,3,3 0.02; const dw f32 16,1,3,3 0.1; const v f32 16,8,1,1 0.3;"
-	"const r f32 0; const s f32 4 1 1 2 2; const m f32 256,64 0.01; const flat s64 2 2 2304;"
-	"const long f32 2304,256 0.001; const lw f32 1,128,64 0.02; const lr f32 1,128,32 0.03;"
+	"in x f32 2,8,24,24; const w f32 16,8,3,3 ~0.2; const dw f32 16,1,3,3 ~0.5; const v f32 16,8,1,1 ~0.5;"
+	"const r f32 0; const s f32 4 1 1 2 2; const m f32 256,64 ~0.1; const flat s64 2 2 2304;"
+	"const long f32 2304,256 ~0.05; const lw f32 1,128,64 ~0.2; const lr f32 1,128,32 ~0.3;"
 	"const g f32 64 1; const k s64 1 5; const q f32 - 0.05; const z u8 - 128; const zero f32 - 0.1;"
 	"const ax s64 1 0; const fold s64 3 1 2 64;"
 	"Conv x w -> a pads=[1,1,1,1]; Conv a dw -> b pads=[1,1,1,1] group=16; Conv x v -> c; Add b c -> d;"
 	"Relu d -> e; QuantizeLinear e q z -> eq; DequantizeLinear eq q z -> ef;"
 	"MaxPool ef -> f kernel_shape=[2,2] strides=[2,2]; Resize f r s -> h mode='linear';"
 	"Concat h e -> i axis=1; Transpose i -> j perm=[0,2,3,1]; Softmax j -> n axis=-1;"
-	"ReduceMean n -> o axes=[3] keepdims=0; Reshape f flat -> l; MatMul l long -> t; Tanh t -> u;"
+	"ReduceMean n -> o axes=[2] keepdims=0; Reshape f flat -> l; MatMul l long -> t; Tanh t -> u;"
 	"Gemm u m -> y1; LayerNormalization y1 g -> y2; Reshape y2 fold -> seq;"
 	"LSTM seq lw lr -> hid hidden_size=32; TopK y2 k -> best where; Greater y2 zero -> yes; NonZero yes -> at;"
 	"out o; out hid; out best; out at";
@@ -383,7 +383,7 @@ static struct rivulet_blob mixed_program(void)
 	return out;
 }
 
-static void make_copy(struct rivulet_image *img, const struct rivulet_program *p, struct copy *c)
+static void make_copy(struct rivulet_image *img, const struct rivulet_program *p, uint64_t seed, struct copy *c)
 {
 	const struct rivulet_tensor *t = rivulet_program_tensors(p);
 	struct rivulet_runtime_error why;
@@ -395,7 +395,7 @@ static void make_copy(struct rivulet_image *img, const struct rivulet_program *p
 		ck_assert_msg(!rivulet_exec_bind_memory(c->x, i, c->io[i], t[i].size, &why), "%s", why.text);
 	}
 	for (uint64_t i = 0; i < t[0].size / sizeof(float); i++)
-		((float *)c->io[0])[i] = (float)(i * 7919 % 1000) / 500 - 1;
+		((float *)c->io[0])[i] = (float)((i + seed) * 7919 % 1000) / 500 - 1;
 }
 
 static void free_copy(struct copy *c)
@@ -450,7 +450,7 @@ START_TEST(runs_allocate_nothing)
 	int rc = 0;
 
 	open_machine(1 + (uint32_t)_i, &m);
-	make_copy(m.img, m.program.data, &c);
+	make_copy(m.img, m.program.data, 0, &c);
 	ck_assert_int_eq(run_here(&c), 0);
 	atomic_store(&allocations, 0);
 	for (int i = 0; i < 3 && !rc; i++)
@@ -465,31 +465,37 @@ END_TEST
 
 #define AT_ONCE 4
 
-/* Several runs at once on one, two or three threads: the bits of a run that is alone on one thread. */
+/*
+ * Several runs of different examples at once on one, two or three threads: each has the bits of a run of its
+ * example that is alone on one thread.
+ */
 START_TEST(runs_at_once_agree)
 {
 	const struct rivulet_tensor *t;
 	struct rivulet_runtime_error why;
+	struct copy want[AT_ONCE], c[AT_ONCE];
 	struct machine alone, m;
-	struct copy want, c[AT_ONCE];
 
 	open_machine(1, &alone);
-	make_copy(alone.img, alone.program.data, &want);
-	ck_assert_int_eq(run_here(&want), 0);
 	open_machine(1 + (uint32_t)_i, &m);
 	t = rivulet_program_tensors(m.program.data);
-	for (int i = 0; i < AT_ONCE; i++)
-		make_copy(m.img, m.program.data, &c[i]);
+	for (int i = 0; i < AT_ONCE; i++) {
+		make_copy(alone.img, alone.program.data, 100 * (uint64_t)i, &want[i]);
+		ck_assert_int_eq(run_here(&want[i]), 0);
+		make_copy(m.img, m.program.data, 100 * (uint64_t)i, &c[i]);
+	}
+	for (uint32_t k = 1; k < MIXED_IO; k++)
+		ck_assert_mem_ne(want[0].io[k], want[1].io[k], t[k].size);
 	for (int i = 0; i < AT_ONCE; i++)
 		ck_assert_int_eq(rivulet_exec_start(c[i].x, NULL, &why), 0);
 	for (int i = 0; i < AT_ONCE; i++) {
 		ck_assert_int_eq(rivulet_exec_wait(c[i].x, -1), 0);
 		for (uint32_t k = 1; k < MIXED_IO; k++)
-			ck_assert_mem_eq(c[i].io[k], want.io[k], t[k].size);
+			ck_assert_mem_eq(c[i].io[k], want[i].io[k], t[k].size);
 		free_copy(&c[i]);
+		free_copy(&want[i]);
 	}
 	close_machine(&m);
-	free_copy(&want);
 	close_machine(&alone);
 }
 END_TEST
