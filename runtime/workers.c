@@ -428,10 +428,13 @@ int rivulet_workers_new(uint32_t threads, struct rivulet_workers **out)
 	p->polls = want > 1 && want <= processors();
 	if (want > MAX_THREADS)
 		want = MAX_THREADS;
+	/* A worker compares @n with the number of those that poll. */
+	pthread_mutex_lock(&p->lock);
 	while (!r && p->n < want) {
 		r = pthread_create(&p->thread[p->n], NULL, worker, p);
 		p->n += !r;
 	}
+	pthread_mutex_unlock(&p->lock);
 	/* Fewer workers than requested are accepted, none is an error. */
 	if (!p->n) {
 		rivulet_workers_unref(p);
