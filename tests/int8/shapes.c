@@ -7,6 +7,12 @@
 #include "kernels/guarded.h"
 
 #define CHANNELS 512
+/* Whether a set of this architecture sorts quads: these shapes take long under emulation. */
+#ifdef __x86_64__
+#define SORTS true
+#else
+#define SORTS false
+#endif
 
 /* ---- random products ---- */
 
@@ -194,6 +200,37 @@ static void random_tiled_conv(struct product *p)
 	complete(p, m, 0);
 }
 
+/*
+ * A convolution of whole groups of channels to many, for kernels that sort the quads of their rows. The
+ * inputs of four adjacent channels lie around the zero point, or above it, up to a limit.
+ */
+static void random_sorted_conv(struct product *p)
+{
+	static const uint32_t limits[] = { 1, 2, 60, 64, 66, 120, 130, 200, 256, 256 };
+	int64_t group = 1 + !test_rnd(6), c = 16 * (1 + (int64_t)test_rnd(3)), m = 128 + test_rnd(24);
+	int64_t h = 4 + test_rnd(4), w = 6 + test_rnd(6), oh, ow;
+	uint32_t most[CHANNELS / 4];
+	int32_t least[CHANNELS / 4];
+
+	p->d.op = RVL_OP_Q_CONV;
+	p->d.attr.group = (int32_t)group;
+	oh = test_axis(&p->d.attr, 0, h, 3);
+	ow = test_axis(&p->d.attr, 1, w, 3);
+	test_image(&p->d.in[0], byte_type(), 1 + !test_rnd(6), c * group, h, w);
+	test_image(&p->d.in[1], RVL_TYPE_S8, m * group, c, p->d.attr.kernel[0], p->d.attr.kernel[1]);
+	test_image(&p->d.out[0], byte_type(), p->d.in[0].shape.dim[0], m * group, oh, ow);
+	complete(p, m * group, 0);
+	for (int64_t i = 0; i < c * group / 4; i++) {
+		most[i] = limits[test_rnd(sizeof(limits) / sizeof(limits[0]))];
+		least[i] = p->zp[0][0] - (test_rnd(2) ? 0 : (int32_t)test_rnd(1 + most[i] / 2));
+	}
+	for (size_t i = 0; i < p->x.size; i++) {
+		int64_t quad = (int64_t)i / (h * w) % (c * group) / 4;
+
+		p->x.p[i] = (uint8_t)limited(least[quad] + (int32_t)test_rnd(most[quad]), p->d.in[0].type);
+	}
+}
+
 static void random_conv(struct product *p)
 {
 	int64_t group = 1, cg = 1 + test_rnd(test_rnd(4) ? 40 : 150), mg = 1 + test_rnd(test_rnd(4) ? 40 : 150);
@@ -337,6 +374,8 @@ static void random_product(struct product *p)
 		random_pool(p);
 	else if (!test_rnd(16))
 		random_tiled_conv(p);
+	else if (SORTS && !test_rnd(10))
+		random_sorted_conv(p);
 	else if (test_rnd(4))
 		random_conv(p);
 	else
