@@ -19,7 +19,7 @@
 #include <stdlib.h>
 
 #define TIMED	   4  /* cuts of a cascade whose timeline is compared: the best by the estimate */
-#define BLOCKS	   2  /* of the cuts with which the last layer takes blocks of channels, the same */
+#define PARTS	   4  /* of the cuts with which the last layer takes parts of its operand, the same */
 #define NEAR	   105 /* per cent of the least estimate; a cut above it is not timed */
 #define SEARCHED   512 /* layers that are searched together: each needs 10 KB meanwhile */
 
@@ -37,7 +37,7 @@ struct search {
 	struct rvl_layer *fast;	  /* of each layer, its form that keeps the array busy for the shortest time */
 	struct division *best;	  /* by the number of layers */
 	uint64_t *before;	  /* cost of each layer by itself, at the start of a stream */
-	struct rvl_chain cut[TIMED + BLOCKS];
+	struct rvl_chain cut[TIMED + PARTS];
 };
 
 /* ---- the cost of a cascade ---- */
@@ -111,7 +111,7 @@ static bool is_far(const struct search *s, const struct rvl_chain *c, uint64_t l
 
 static int try_chain(struct search *s, uint32_t first, uint32_t n)
 {
-	struct rvl_chain_cuts cuts = { .cut = s->cut, .most = TIMED }, blocks = { .most = BLOCKS };
+	struct rvl_chain_cuts cuts = { .cut = s->cut, .most = TIMED }, parts = { .most = PARTS };
 	struct rvl_chain alone = forms_of(s, first, n, false), fast = forms_of(s, first, n, true);
 	uint32_t found;
 	uint64_t least;
@@ -120,9 +120,9 @@ static int try_chain(struct search *s, uint32_t first, uint32_t n)
 	rvl_chain_search(s->be->board, &alone, &cuts);
 	if (!same_forms(&alone, &fast))
 		rvl_chain_search(s->be->board, &fast, &cuts);
-	blocks.cut = s->cut + cuts.n;
-	rvl_chain_search_blocks(s->be->board, &fast, &blocks);
-	found = cuts.n + blocks.n;
+	parts.cut = s->cut + cuts.n;
+	rvl_chain_search_parts(s->be->board, &fast, &parts);
+	found = cuts.n + parts.n;
 	least = least_of(s->cut, found);
 	for (uint32_t i = 0; i < found && !rc; i++) {
 		uint64_t cost;
@@ -410,6 +410,8 @@ void rvl_note_cascades(struct rvl_backend *be)
 			note(be, l, "result stays in INP");
 		else if (rvl_takes_blocks(l))
 			note(be, l, "operand stays in INP, taken by blocks");
+		else if (rvl_takes_taps(l))
+			note(be, l, "operand stays in INP, taken by rows");
 		else if (rvl_continued(l))
 			note(be, l, "operand stays in INP");
 		if (l->to && l->to->kept)

@@ -22,9 +22,9 @@ struct share {
 /* Rows of the value by which the consumer's tiles of @th rows advance. */
 static int64_t rows_per_tile(const struct rvl_layer *l, int64_t th)
 {
-	int64_t rows = rvl_takes_blocks(l) ?
-			       l->in.v.h :
-			       th * (l->mode ? l->p.win.sy : 1) * (l->e.pool ? l->e.pwin.sy : 1);
+	int64_t rows = rvl_takes_taps(l)   ? l->from->taps :
+		       rvl_takes_blocks(l) ? l->in.v.h :
+					     th * (l->mode ? l->p.win.sy : 1) * (l->e.pool ? l->e.pwin.sy : 1);
 
 	return rvl_clamp(rows, 1, l->in.v.h);
 }
@@ -106,7 +106,7 @@ static void size_ring(const struct rivulet_board *b, const struct rvl_layer *l,
 	r->blocks = l->mode ? rvl_div_up(l->p.m, b->tm) * (b->tm / b->tn) :
 			      rvl_div_up(l->out.v.c, b->tn);
 	r->image = rvl_div_up(l->out.v.h, l->t.th) * l->t.th;
-	r->rows = rows_needed(l, reader, lead);
+	r->rows = rvl_takes_taps(reader) ? r->image : rows_needed(l, reader, lead);
 	if (nest.lane_words)
 		r->rows = clear_rows(b, reader, r, l->t.th);
 	r->rows = rvl_min(r->rows, r->image * l->out.v.n);
@@ -211,6 +211,23 @@ static int64_t alternating(const struct rivulet_board *b, const struct rvl_chain
 	return sum;
 }
 
+/*
+ * Cycles of the port for weights that cannot load before the array is done with the other layers,
+ * where the last one takes rows of its window: those for rows that the last tile makes, as far as the
+ * slots do not hold them.
+ */
+static int64_t late_weights(const struct rivulet_board *b, const struct rvl_chain *c)
+{
+	const struct rvl_layer *l = &c->l[c->n - 1];
+	int64_t chunks, rows;
+
+	if (!rvl_takes_taps(l))
+		return 0;
+	rows = rvl_min(l->from->taps, l->p.win.kh);
+	chunks = rvl_resident_words(b, l) / rvl_max(l->t.wgt_words, 1) * rows / l->p.win.kh;
+	return rvl_max(0, chunks - l->t.wgt_slots) * rvl_chunk_cycles(b, l);
+}
+
 /* The engines overlap; the port and the ALU are seldom busy to the last cycle. */
 static uint64_t estimate(const struct rivulet_board *b, const struct rvl_chain *c)
 {
@@ -225,7 +242,7 @@ static uint64_t estimate(const struct rivulet_board *b, const struct rvl_chain *
 		sum.port += e.port;
 	}
 	work = rvl_max(rvl_max(sum.array, sum.alu), sum.port);
-	return rvl_max(work, alternating(b, c)) + (sum.array + sum.alu + sum.port) / 8;
+	return rvl_max(work, alternating(b, c)) + late_weights(b, c) + (sum.array + sum.alu + sum.port) / 8;
 }
 
 static void keep(struct rvl_chain_cuts *cuts, const struct rvl_chain *c)
@@ -317,7 +334,7 @@ static bool balance(const struct rivulet_board *b, struct rvl_chain *c, int64_t 
 	for (uint32_t i = 0; i < c->n; i++) {
 		struct rvl_layer *l = &c->l[i];
 
-		if (!l->mode || rvl_takes_blocks(l) || (l->to && l->to->chunk) || l->t.og == 1 ||
+		if (!l->mode || rvl_takes_parts(l) || (l->to && l->to->chunk) || l->t.og == 1 ||
 		    4 * u[i].array <= 5 * alu)
 			continue;
 		rvl_tile_regroup(b, l, rvl_max(1, l->t.og * alu / u[i].array));
@@ -340,11 +357,37 @@ static void keep_balanced(const struct rivulet_board *b, struct rvl_chain *c, in
 }
 
 /*
- * Whether the cut fits with rings for @lead tiles ahead, and its first tiles are whole rows; with
- * @chunk, the last layer takes so many blocks of its operand at a time.
+ * Divides tiles for which the array takes longer than the port does for the weights of a chunk of
+ * the last layer: chunks then free their slots in time. False: nothing is changed, or it does not
+ * fit.
+ */
+static bool divide_beside(const struct rivulet_board *b, struct rvl_chain *c, int64_t rings)
+{
+	int64_t chunk = rvl_chunk_cycles(b, &c->l[c->n - 1]);
+	bool changed = false;
+
+	for (uint32_t i = 0; i + 1 < c->n; i++) {
+		struct rvl_layer *l = &c->l[i];
+		int64_t array = l->mode ? unit_of(b, l).array : 0;
+
+		if (array <= chunk || l->t.og == 1)
+			continue;
+		rvl_tile_regroup(b, l, rvl_max(1, l->t.og * chunk / array));
+		changed = true;
+	}
+	return changed && fits(b, c, rings);
+}
+
+/* The parts of its operand that the last layer takes at a time: blocks, or rows that are made; 0: whole. */
+struct parts {
+	int64_t chunk, taps;
+};
+
+/*
+ * Whether the cut fits with rings for @lead tiles ahead, and its first tiles are whole rows.
  */
 static bool try_cut(const struct rivulet_board *b, const struct rvl_chain *form, int64_t th,
-		    int64_t lead, int64_t chunk, const struct share *share,
+		    int64_t lead, struct parts parts, const struct share *share,
 		    struct rvl_chain_cuts *cuts)
 {
 	struct rvl_chain c = *form;
@@ -352,7 +395,8 @@ static bool try_cut(const struct rivulet_board *b, const struct rvl_chain *form,
 	bool whole;
 
 	link_rings(&c);
-	c.ring[c.n - 2].chunk = chunk;
+	c.ring[c.n - 2].chunk = parts.chunk;
+	c.ring[c.n - 2].taps = parts.taps;
 	set_heights(&c, th);
 	rings = size_rings(b, &c, lead);
 	if (!cut_layers(b, &c, th, inp_words(b, &c) - rings, share))
@@ -363,7 +407,12 @@ static bool try_cut(const struct rivulet_board *b, const struct rvl_chain *form,
 	c.cost = estimate(b, &c);
 	keep(cuts, &c);
 	whole = c.l[0].t.tw == rvl_result_cols(&c.l[0]);
-	keep_balanced(b, &c, rings, cuts);
+	if (!parts.taps) {
+		keep_balanced(b, &c, rings, cuts);
+	} else if (divide_beside(b, &c, rings)) {
+		c.cost = estimate(b, &c);
+		keep(cuts, &c);
+	}
 	return whole;
 }
 
@@ -427,32 +476,61 @@ static uint32_t plans_of(const struct rivulet_board *b, const struct rvl_chain *
 	return PLANS;
 }
 
-void rvl_chain_search_blocks(const struct rivulet_board *b, const struct rvl_chain *form,
-			     struct rvl_chain_cuts *cuts)
+/* The last layer takes blocks, of which the one before makes a few groups at a time. */
+static void try_blocks(const struct rivulet_board *b, const struct rvl_chain *form,
+		       const struct share *share, struct rvl_chain_cuts *cuts)
 {
 	const struct rvl_layer *last = &form->l[form->n - 1];
+
+	for (int64_t groups = 1; groups <= MOST_GROUPS; groups *= 2)
+		try_cut(b, form, rvl_result_rows(last), 0,
+			(struct parts){ .chunk = groups * (b->tm / b->tn) }, share, cuts);
+}
+
+/* The last layer takes rows of its window, of which the one before makes a few at a time. */
+static void try_taps(const struct rivulet_board *b, const struct rvl_chain *form,
+		     const struct share *share, struct rvl_chain_cuts *cuts)
+{
+	const struct rvl_layer *last = &form->l[form->n - 1];
+
+	for (int64_t rows = last->in.v.h;; rows = (rows + 1) / 2) {
+		try_cut(b, form, rvl_result_rows(last), 0, (struct parts){ .taps = rows }, share,
+			cuts);
+		if (rows == 1)
+			return;
+	}
+}
+
+void rvl_chain_search_parts(const struct rivulet_board *b, const struct rvl_chain *form,
+			    struct rvl_chain_cuts *cuts)
+{
+	const struct rvl_layer *last = &form->l[form->n - 1];
+	bool blocks = rvl_may_take_blocks(b, last), taps = rvl_may_take_taps(b, last);
 	struct share share[PLANS];
 	uint32_t plans;
 
-	if (!last[-1].mode || !rvl_may_take_blocks(b, last))
+	if (!last[-1].mode || (!blocks && !taps))
 		return;
 	plans = plans_of(b, form, share);
-	for (uint32_t i = 0; i < plans; i++)
-		for (int64_t groups = 1; groups <= MOST_GROUPS; groups *= 2)
-			try_cut(b, form, rvl_result_rows(last), 0, groups * (b->tm / b->tn),
-				&share[i], cuts);
+	for (uint32_t i = 0; i < plans; i++) {
+		if (blocks)
+			try_blocks(b, form, &share[i], cuts);
+		if (taps)
+			try_taps(b, form, &share[i], cuts);
+	}
 }
 
 void rvl_chain_search(const struct rivulet_board *b, const struct rvl_chain *form,
 		      struct rvl_chain_cuts *cuts)
 {
+	const struct parts whole = { 0 };
 	struct share share[PLANS];
 	uint32_t plans = plans_of(b, form, share);
 
 	for (int64_t th = form->l[form->n - 1].out.v.h;; th = (th + 1) / 2) {
 		for (uint32_t i = 0; i < plans; i++)
-			if (!try_cut(b, form, th, 1, 0, &share[i], cuts))
-				try_cut(b, form, th, 0, 0, &share[i], cuts);
+			if (!try_cut(b, form, th, 1, whole, &share[i], cuts))
+				try_cut(b, form, th, 0, whole, &share[i], cuts);
 		if (th == 1)
 			return;
 	}

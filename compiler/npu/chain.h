@@ -28,11 +28,11 @@ struct rvl_chain_cuts {
 void rvl_chain_search(const struct rivulet_board *b, const struct rvl_chain *form,
 		      struct rvl_chain_cuts *cuts);
 /**
- * The same for cuts with which the last layer takes its operand by blocks of channels, if it may
- * (rvl_may_take_blocks()).
+ * The same for cuts with which the last layer takes its operand by blocks of channels or by rows of
+ * its window, if it may (rvl_may_take_blocks(), rvl_may_take_taps()).
  */
-void rvl_chain_search_blocks(const struct rivulet_board *b, const struct rvl_chain *form,
-			     struct rvl_chain_cuts *cuts);
+void rvl_chain_search_parts(const struct rivulet_board *b, const struct rvl_chain *form,
+			    struct rvl_chain_cuts *cuts);
 /** Makes layers @l those of @c; rings are copied to @ring, which the layers then point to. */
 void rvl_chain_use(const struct rvl_chain *c, struct rvl_layer *const *l, struct rvl_ring *ring);
 

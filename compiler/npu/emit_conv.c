@@ -758,6 +758,13 @@ static void reads(const struct rvl_emission *e, int64_t rows[2])
 	int64_t gi;
 	struct tile t;
 
+	if (rvl_takes_taps(e->l)) {
+		const struct rvl_window *w = &e->l->p.win;
+
+		window(0, 1, w->sy, w->top, c->chunk[e->at].ky, c->chunk[e->at].kh, w->dy, e->l->in.v.h,
+		       rows);
+		return;
+	}
 	if (rvl_takes_blocks(e->l)) {
 		rows[0] = c->chunk[e->at].i0;
 		rows[1] = rows[0] + c->chunk[e->at].in;
@@ -920,7 +927,7 @@ struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_lay
 	c->groups = rvl_ocgroups(s->board, l, l->t.og, NULL);
 	c->e.count = c->tiles * c->groups;
 	if (!make_groups(c) && !divide_buffers(c, at, more)) {
-		if (rvl_takes_blocks(
+		if (rvl_takes_parts(
 			    l)) { /* make_groups() has listed the chunks of the only group */
 			c->e.next = next_chunk;
 			c->e.count = rvl_chunks(l, &c->nest, &l->t, &c->group[0], NULL);

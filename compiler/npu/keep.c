@@ -157,7 +157,7 @@ static bool can_go(struct rvl_layer *const *l, uint32_t n, uint32_t i, const int
 
 	if (!next_reads(l[i], y[i], rows) || (i && y[i - 1] < rows[1]))
 		return false;
-	if (!next_reads(l[reader], y[reader], rows) || (reader && l[i]->to->chunk))
+	if (!next_reads(l[reader], y[reader], rows) || (reader && (l[i]->to->chunk || l[i]->to->taps)))
 		return true;
 	return past - room <= rows[0];
 }
@@ -262,7 +262,7 @@ static void limit(const struct keeper *k, const struct group *g)
 
 /* Candidates for a group: the layers of each, cut. */
 struct cuts {
-	struct rvl_chain c[CUTS];
+	struct rvl_chain c[2 * CUTS];
 	uint32_t n;
 };
 
@@ -289,16 +289,15 @@ static void cut_single(const struct keeper *k, const struct group *g, struct cut
 
 static void cut_cascade(const struct keeper *k, const struct group *g, struct cuts *cuts)
 {
-	struct rvl_chain_cuts best = { .cut = cuts->c, .most = CUTS };
+	struct rvl_chain_cuts best = { .cut = cuts->c, .most = CUTS }, parts = { .most = CUTS };
 	struct rvl_chain form = { .n = g->n, .inp = g->hi - g->lo };
 
 	for (uint32_t i = 0; i < g->n; i++)
 		form.l[i] = *k->l[g->first + i];
-	if (rvl_takes_blocks(&form.l[g->n - 1]))
-		rvl_chain_search_blocks(k->be->board, &form, &best);
-	else
-		rvl_chain_search(k->be->board, &form, &best);
-	cuts->n = best.n;
+	rvl_chain_search(k->be->board, &form, &best);
+	parts.cut = cuts->c + best.n;
+	rvl_chain_search_parts(k->be->board, &form, &parts);
+	cuts->n = best.n + parts.n;
 }
 
 static void use(const struct keeper *k, const struct group *g, const struct rvl_chain *c)

@@ -289,6 +289,11 @@ struct rvl_ring {
 	 * the ring holds the whole value. 0: the reader takes rows.
 	 */
 	int64_t chunk;
+	/*
+	 * Rows by which the producer makes what the reader takes by rows of its window, one after the
+	 * other; then the ring holds the whole value, too. 0: the reader takes whole windows.
+	 */
+	int64_t taps;
 	bool kept;    /* a whole value that other cascades or layers read: keep.c */
 	int64_t base; /* INP word, set by the segment planner; of a kept value by keep.c */
 };
@@ -568,6 +573,23 @@ static inline bool rvl_takes_blocks(const struct rvl_layer *l)
  * than one group of the convolution reads.
  */
 bool rvl_may_take_blocks(const struct rivulet_board *b, const struct rvl_layer *l);
+/** Whether @l reduces its operand by rows of its window, as the layer before makes rows. */
+static inline bool rvl_takes_taps(const struct rvl_layer *l)
+{
+	return l->from && l->from->taps;
+}
+/** Whether the sums of @l stay in ACC while other layers of the cascade compute. */
+static inline bool rvl_takes_parts(const struct rvl_layer *l)
+{
+	return rvl_takes_blocks(l) || rvl_takes_taps(l);
+}
+/**
+ * Whether @l can take rows of its window: one image whose result is one row that fits a part of
+ * ACC, and a window of several rows.
+ */
+bool rvl_may_take_taps(const struct rivulet_board *b, const struct rvl_layer *l);
+/** Cycles of the port for the weights of a chunk of @l, which takes parts, on average. */
+int64_t rvl_chunk_cycles(const struct rivulet_board *b, const struct rvl_layer *l);
 /** Cycles of the array if nothing delays it. */
 uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l);
 /** WGT words of all weights, parameters and tables of a layer. */

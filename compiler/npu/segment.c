@@ -156,10 +156,14 @@ static int64_t choose_place(struct segment *s, const struct group *g)
 	return start;
 }
 
-/* Words of WGT that more slots of the group's only layer would take. */
+/* Words of WGT that more slots of the group's only layer, or of one that takes rows of its window, would take. */
 static int64_t wanted_words(const struct segment *s, const struct group *g)
 {
-	return g->l[0]->early && g->n == 1 ? rvl_layer_more_words(s->s->board, g->l[0]) : 0;
+	const struct rvl_layer *last = g->n ? g->l[g->n - 1] : NULL;
+
+	if (!last || !g->l[0]->early || (g->n > 1 && !rvl_takes_taps(last)))
+		return 0;
+	return rvl_layer_more_words(s->s->board, last);
 }
 
 /*
@@ -200,7 +204,7 @@ static void open_group(struct segment *s, struct group *g)
 	for (uint32_t i = 0; i < g->n && !s->s->rc; i++) {
 		struct rvl_words3 w = rvl_layer_words(g->l[i]);
 
-		g->e[i] = rvl_emission_open(s->s, g->l[i], g->first + i, &at, more);
+		g->e[i] = rvl_emission_open(s->s, g->l[i], g->first + i, &at, i + 1 < g->n ? 0 : more);
 		for (int m = 0; m < RIVULET_MEMS; m++)
 			at.mem[m] += w.mem[m];
 		if (!rvl_continues(g->l[i]))
@@ -263,16 +267,24 @@ static bool open_early(struct segment *s, uint32_t i)
 	return !s->s->rc;
 }
 
+/* The layer of the group whose tiles are emitted whose weights may load early: one that has taken none. */
+static uint32_t first_unread(const struct group *g)
+{
+	const struct rvl_emission *last = g->e[g->n - 1];
+
+	return rvl_takes_taps(last->l) && !last->at ? g->n - 1 : g->n;
+}
+
 /* Loads weights of the groups that follow, in order, for as many cycles as there is credit. */
 static void load_early(struct segment *s)
 {
 	const struct rivulet_board *b = s->s->board;
 	int64_t piece = rivulet_port_cycles(b, 1, PIECE * RIVULET_WGT_WORD, true);
 
-	for (uint32_t i = 1; s->credit >= piece && open_early(s, i); i++) {
+	for (uint32_t i = 0; s->credit >= piece && open_early(s, i); i++) {
 		struct group *g = &s->group[i];
 
-		for (uint32_t k = 0; k < g->n && s->credit >= piece; k++) {
+		for (uint32_t k = i ? 0 : first_unread(g); k < g->n && s->credit >= piece; k++) {
 			int64_t words = rvl_emission_preload(g->e[k], s->credit / piece * PIECE, false);
 
 			s->credit -= words ? rivulet_port_cycles(b, 1, words * RIVULET_WGT_WORD, true) : 0;

@@ -871,9 +871,10 @@ static bool tile_conv(const struct rivulet_board *b, struct rvl_layer *l,
 	return s.found;
 }
 
-/* ---- layers that take the blocks of their operand one after the other ---- */
+/* ---- layers that take blocks of their operand, or rows of their window, one after the other ---- */
 
 #define BLOCKS_ACC 4 /* the part of ACC that their sums may fill: one of so many */
+#define AHEAD	   4 /* chunks of rows whose weights fit WGT together */
 
 /* Whether the fields of one instruction hold the whole window over all results. */
 static bool one_piece(const struct rvl_product *p)
@@ -885,28 +886,65 @@ static bool one_piece(const struct rvl_product *p)
 	       (p->ow == 1 || w->sx <= MAX_KERNEL);
 }
 
+/* Whether the sums of @l can stay in ACC while it takes parts of its operand; @u is its budget. */
+static bool may_take_parts(const struct rivulet_board *b, const struct rvl_layer *l, struct budget *u)
+{
+	if (!l->mode || l->p.group != 1 || l->p.gather || l->in.v.n != 1 || l->has_bits ||
+	    !one_piece(&l->p))
+		return false;
+	*u = whole_layer(b, l);
+	return !u->nest.lane_words && !u->nest.bits &&
+	       u->ocb * l->p.oh * l->p.ow <= rivulet_mem_words(b, RIVULET_MEM_ACC) / BLOCKS_ACC;
+}
+
 bool rvl_may_take_blocks(const struct rivulet_board *b, const struct rvl_layer *l)
 {
 	struct budget u;
 
-	if (!l->mode || l->p.group != 1 || l->p.gather || l->in.v.n != 1 || l->has_bits ||
-	    !one_piece(&l->p))
-		return false;
-	u = whole_layer(b, l);
-	return u.icb > 1 && !u.nest.lane_words && !u.nest.bits &&
-	       u.ocb * l->p.oh * l->p.ow <= rivulet_mem_words(b, RIVULET_MEM_ACC) / BLOCKS_ACC;
+	return may_take_parts(b, l, &u) && u.icb > 1;
+}
+
+bool rvl_may_take_taps(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	struct budget u;
+
+	return may_take_parts(b, l, &u) && l->p.oh == 1 && !l->e.pool && !l->in.pixels &&
+	       l->p.win.kh > 1 && u.nest.kh == l->p.win.kh;
+}
+
+int64_t rvl_chunk_cycles(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	struct budget u = whole_layer(b, l);
+	struct rvl_ocgroup all = { .on = u.ocb, .ibn = u.icb };
+
+	return weight_cycles(&u) / rvl_chunks(l, &u.nest, &l->t, &all, NULL);
+}
+
+/* Divides the blocks of a row, and then its columns, until the weights of AHEAD chunks fit. */
+static void shrink_chunk(const struct budget *u, struct rvl_tiling *t)
+{
+	int64_t left = u->wgt - t->prm_slots * t->og * rvl_div_up(u->b->tm * 8, RIVULET_WGT_WORD);
+
+	t->ph = 1;
+	t->ig = u->icb;
+	while (t->og * slot_blocks(&u->nest, t) * AHEAD > left && (t->ig > 1 || t->pw > 1)) {
+		if (t->ig > 1)
+			t->ig = next_cut(u->icb, t->ig);
+		else
+			t->pw = rvl_div_up(t->pw, 2);
+	}
 }
 
 /*
  * One tile and one group, whose sums stay in ACC. The weights of each chunk are used once, so that
  * there is no choice but the number of slots: as many as fit.
  */
-static bool tile_by_blocks(const struct rivulet_board *b, struct rvl_layer *l,
-			   const struct rvl_room *room)
+static bool tile_by_parts(const struct rivulet_board *b, struct rvl_layer *l,
+			  const struct rvl_room *room)
 {
 	struct budget u = whole_layer(b, l);
 	struct rvl_tiling t = { .og = u.ocb,
-				.ig = rvl_min(l->from->chunk, u.icb),
+				.ig = rvl_min(rvl_max(l->from->chunk, 1), u.icb),
 				.ph = u.nest.kh,
 				.pw = u.nest.kw,
 				.tw = u.ow,
@@ -915,11 +953,15 @@ static bool tile_by_blocks(const struct rivulet_board *b, struct rvl_layer *l,
 				.acc_slots = 1,
 				.out_slots = !l->to,
 				.b_slots = rvl_loads_b(l) };
-	int64_t chunks = rvl_div_up(u.icb, t.ig) * l->p.terms, left;
+	struct rvl_ocgroup all = { .on = u.ocb, .ibn = u.icb };
+	int64_t chunks, left;
 
 	u.inp = room->inp;
 	u.wgt = room->wgt - rvl_epilogue_words(l);
 	u.acc = room->acc;
+	if (rvl_takes_taps(l))
+		shrink_chunk(&u, &t);
+	chunks = rvl_chunks(l, &u.nest, &t, &all, NULL);
 	slot_sizes(&u, &t);
 	left = u.wgt - t.prm_slots * t.prm_words;
 	t.wgt_slots = rvl_min(rvl_min(chunks, MAX_SLOTS), left > 0 ? left / t.wgt_words : 0);
@@ -1062,8 +1104,8 @@ bool rvl_fits(const struct rivulet_board *b, struct rvl_layer *l)
 bool rvl_tile_within(const struct rivulet_board *b, struct rvl_layer *l,
 		     const struct rvl_room *room)
 {
-	if (rvl_takes_blocks(l))
-		return tile_by_blocks(b, l, room);
+	if (rvl_takes_parts(l))
+		return tile_by_parts(b, l, room);
 	if (l->mode)
 		return tile_conv(b, l, room, false);
 	return l->from ? tile_plain_rows(b, l, room) : tile_plain(b, l, room->inp);

@@ -19,6 +19,11 @@ struct member {
 	int64_t array, alu; /* cycles of a tile and group of output blocks, on average; array 0: ALU alone */
 	bool halves;	    /* its accumulators lie in the halves of ACC in turn */
 	int64_t *done;	    /* when the ALU has drained them, by number */
+	/* Of a layer that takes rows of its window: */
+	int64_t load;	/* cycles of the port for the weights of a chunk */
+	int64_t slots;	/* for them */
+	int64_t loaded; /* when those of the next chunk are there */
+	int64_t *used;	/* when the array is done with them, by number */
 };
 
 struct rvl_turns {
@@ -41,13 +46,20 @@ static int add_member(struct rvl_turns *t, struct rvl_emission *e)
 	m->done = calloc(count, sizeof(*m->done));
 	m->array = busy.array / count;
 	m->alu = busy.alu / count;
-	return m->done ? 0 : -ENOMEM;
+	if (!rvl_takes_taps(e->l))
+		return m->done ? 0 : -ENOMEM;
+	m->load = m->loaded = rvl_chunk_cycles(e->s->board, e->l);
+	m->slots = e->l->t.wgt_slots;
+	m->used = calloc(count, sizeof(*m->used));
+	return m->done && m->used ? 0 : -ENOMEM;
 }
 
 struct rvl_turns *rvl_turns_free(struct rvl_turns *t)
 {
-	for (uint32_t i = 0; t && i < t->n; i++)
+	for (uint32_t i = 0; t && i < t->n; i++) {
 		free(t->m[i].done);
+		free(t->m[i].used);
+	}
 	free(t);
 	return NULL;
 }
@@ -86,7 +98,7 @@ static bool has_room(const struct rvl_turns *t, uint32_t i)
 	const struct rvl_ring *r = e->l->to;
 	int64_t rows[2];
 
-	if (!r || r->chunk)
+	if (!r || r->chunk || r->taps)
 		return true;
 	if (r->kept)
 		return !t->m[0].e->l->from || replaces_read(t, e);
@@ -122,8 +134,17 @@ static int64_t start_of(const struct rvl_turns *t, uint32_t i)
 	at = operand_at(t, i);
 	if (at == NEVER)
 		return NEVER;
-	at = rvl_max(t->conv, at);
+	at = rvl_max(rvl_max(t->conv, t->m[i].loaded), at);
 	return t->m[i].halves ? rvl_max(t->half[t->turn % 2], at) : at;
+}
+
+/*
+ * Where the last layer takes rows of its window, its weights pass through few slots: the port must
+ * not wait for the array, so that tiles of later layers come first and only the array's time counts.
+ */
+static bool takes_taps(const struct rvl_turns *t)
+{
+	return t->m[t->n - 1].used;
 }
 
 /*
@@ -136,6 +157,8 @@ static int64_t idle_of(const struct rvl_turns *t, uint32_t i)
 
 	if (!t->m[i].array && at != NEVER)
 		return rvl_max(0, operand_at(t, i) - t->alu);
+	if (takes_taps(t) && at != NEVER)
+		return at - t->conv;
 	return at == NEVER ? NEVER : at - t->conv + rvl_max(0, at + t->m[i].array - t->alu);
 }
 
@@ -144,12 +167,14 @@ static int64_t merit(const struct rvl_turns *t, uint32_t i)
 {
 	int64_t gain = t->m[i].alu - t->m[i].array;
 
+	if (takes_taps(t))
+		return 0;
 	return t->alu > t->conv ? -gain : gain;
 }
 
 static uint32_t choose(const struct rvl_turns *t)
 {
-	int64_t least = NEVER, best = 0;
+	int64_t least = NEVER, best = INT64_MIN;
 	uint32_t chosen = t->n;
 
 	for (uint32_t i = t->n; i-- > 0;) {
@@ -162,6 +187,15 @@ static uint32_t choose(const struct rvl_turns *t)
 		chosen = i;
 	}
 	return chosen;
+}
+
+/* The port loads the weights of the chunk behind the one that is chosen, as soon as a slot is free. */
+static void advance_port(struct member *m, int64_t now)
+{
+	int64_t next = m->e->at + 1;
+
+	m->used[m->e->at] = now;
+	m->loaded = rvl_max(m->loaded, next >= m->slots ? m->used[next - m->slots] : 0) + m->load;
 }
 
 static void advance_clock(struct rvl_turns *t, uint32_t i)
@@ -177,6 +211,8 @@ static void advance_clock(struct rvl_turns *t, uint32_t i)
 		t->alu = rvl_max(t->alu, operand_at(t, i)) + m->alu;
 	}
 	m->done[m->e->at] = t->alu;
+	if (m->used)
+		advance_port(m, t->conv);
 }
 
 void rvl_turns_next(struct rvl_turns *t)
