@@ -537,6 +537,54 @@ START_TEST(product_takes_rows)
 }
 END_TEST
 
+#define WINDOWS 24
+
+/* Windows and images of any size on all boards, whose results are those of the interpreter. */
+START_TEST(rows_of_any_window)
+{
+	static const char *const boards[] = { "zu3eg-64", "zu3eg-128", "zu3eg-256", "dense-16x16" };
+	uint32_t taken = 0;
+	char err[256];
+
+	ck_assert_msg(!rivulet_board_load(&board, boards[_i], err, sizeof(err)), "%s", err);
+	for (uint32_t seed = 0; seed < WINDOWS; seed++) {
+		struct rivulet_explain e;
+		struct io io = { 0 };
+		struct qg_conv c = { .wtype = RVL_TYPE_S8,
+				     .ytype = RVL_TYPE_U8,
+				     .wscale = 1 / 4096.0f,
+				     .yscale = 1 / 64.0f };
+		struct rvl_tensor *x;
+		struct qg q;
+		int64_t h, w;
+
+		qg_open(&q, 100 + seed);
+		h = qg_range(&q, 2, 6);
+		w = qg_range(&q, 1, 5);
+		c.m = qg_range(&q, 16, 415);
+		c.relu = qg_range(&q, 0, 1);
+		c.bias = qg_range(&q, 0, 1);
+		c.per_channel = qg_range(&q, 0, 1);
+		c.dy = h > 4 ? 2 : 1;
+		c.kh = (h + c.dy - 1) / c.dy;
+		c.kw = qg_range(&q, 1, w);
+		c.pad[0] = c.dy == 1 && qg_range(&q, 0, 1);
+		c.kh += c.pad[0];
+		c.sy = h;
+		x = input(&q, (struct rvl_shape){ 4, { 1, 32, h, w } });
+		x = conv(&q, conv(&q, x, qg_range(&q, 64, 127), 3, 1, 1),
+			 qg_range(&q, 17, 136), 3, 1, 1);
+		qg_output(&q, qg_conv(&q, NULL, x, &c));
+		interpret(&q, &io);
+		run(&q, NULL, &io, &e);
+		taken += noted(&e, "taken by rows");
+		rivulet_explain_free(&e);
+		finish_test(&q, &io);
+	}
+	ck_assert_uint_ge(taken, 1);
+}
+END_TEST
+
 /* A window, or its dilation, that the fields of one instruction do not hold is no such product's. */
 START_TEST(window_beyond_the_fields)
 {
@@ -817,6 +865,7 @@ int main(void)
 	tcase_add_test(t, pool_reads_the_ring);
 	tcase_add_loop_test(t, classifier_takes_blocks, 0, 3);
 	tcase_add_loop_test(t, product_takes_rows, 0, 4);
+	tcase_add_loop_test(t, rows_of_any_window, 0, 4);
 	tcase_add_loop_test(t, window_beyond_the_fields, 0, 3);
 	tcase_add_loop_test(t, sums_of_blocks_are_exact, 0, 3);
 	tcase_add_test(t, sums_stay_in_place);
