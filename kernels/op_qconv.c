@@ -355,30 +355,22 @@ static void run_dense(const struct conv_run *r, const struct rvl_pool *pool)
 
 /* ---- depthwise ---- */
 
-/* Whether windows of 3 x 3 move over a row by one or two columns and the set has a kernel for that.
- */
+/* Whether windows are those of struct rvl_i8_slide. */
 static bool slides(const struct rvl_conv_geom *g)
 {
-	const struct rvl_i8_kernels *f = rvl_i8_kernels();
-
-	return g->k[0] == 3 && g->k[1] == 3 && g->d[1] == 1 && g->s[1] <= 2 && f->widen &&
-	       f->dw[0].kr == 2;
+	return g->k[0] == 3 && g->k[1] == 3 && g->d[1] == 1 && g->s[1] <= 2;
 }
 
 /* A row of results from windows that slide over it. */
 static void slide(const struct conv_run *r, int64_t oy, struct rvl_i8_dw_call *c)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
-	const uint8_t *p[RVL_I8_DW_COLUMNS];
+	int64_t iy = oy * g->s[0] - g->pad[0];
+	const uint8_t *p[3];
 
-	for (int64_t t = 0; t < RVL_I8_DW_COLUMNS; t++) {
-		int tap = rvl_i8_dw_column(t) < 0 ? 0 : rvl_i8_dw_column(t);
-		int64_t iy = oy * g->s[0] - g->pad[0] + tap / 3 * g->d[0];
-		const uint8_t *row = iy >= 0 && iy < g->h ? r->pixels + iy * g->w * r->x_step :
-							    r->zeros;
-
-		p[t] = row + (tap % 3 - g->pad[1]) * r->x_step;
-	}
+	for (int i = 0; i < 3; i++, iy += g->d[0])
+		p[i] = (iy >= 0 && iy < g->h ? r->pixels + iy * g->w * r->x_step : r->zeros) -
+		       g->pad[1] * r->x_step;
 	c->p = p;
 	c->column = r->x_step;
 	c->first = g->pad[1];
@@ -423,7 +415,7 @@ static void depthwise_row(void *arg, uint32_t oy)
 		.post = &m->post,
 	};
 
-	if (slides(g)) {
+	if (m->slide) {
 		slide(r, oy, &c);
 		return;
 	}
@@ -578,13 +570,6 @@ static int run_ref(const struct rvl_kernel *k, const void *const *in, void *cons
 	return 0;
 }
 
-static int32_t column_weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
-{
-	int position = rvl_i8_dw_column(tap);
-
-	return position < 0 ? 0 : rvl_q_weight(ctx, n, position, c);
-}
-
 /* Groups that are computed as one have weights of zero between one another. */
 static int32_t merged_weight_at(const void *ctx, int64_t n, int64_t tap, int64_t c)
 {
@@ -650,13 +635,9 @@ static int setup_depthwise(struct rvl_kernel *k)
 	struct rvl_q_weights ctx = { .k = k, .w = k->d.in[1].data, .row = taps, .tap = 1, .col = taps };
 	struct rvl_i8_source s = {
 		.weight = rvl_q_weight, .ctx = &ctx, .groups = 1, .n = g->m, .taps = taps, .kc = 1,
+		.slides = slides(g),
 	};
 
-	if (slides(g)) {
-		s.weight = column_weight_at;
-		s.taps = RVL_I8_DW_COLUMNS;
-		s.repeated = RVL_I8_DW_REPEATED;
-	}
 	k->i8 = rvl_i8_pack_dw(k, &s, &k->q, &fits_taps);
 	if (!fits_taps)
 		return setup_dense(k);

@@ -129,8 +129,6 @@ TARGET static void gemm(const struct rvl_i8_gemm_call *c)
 
 const struct rvl_i8_kernels KERNELS = {
 	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .tables = &rvl_i8_tables_avx512,
-	.dw = { { .nr = 64, .kr = 4, .run = rvl_vnni_dw64 },
-		{ .nr = 32, .kr = 4, .run = rvl_vnni_dw32 } },
-	.convert = &rvl_i8_convert_avx512, .requant = rvl_vnni_requant16,
+	.dw = &rvl_i8_dw_avx512, .convert = &rvl_i8_convert_avx512, .requant = rvl_vnni_requant16,
 };
 #endif

@@ -137,7 +137,7 @@ INLINE void dw_tiles(const struct rvl_i8_dw_call *c, const int groups, const int
 		dw_tile(c, at, c->channels - at, groups, x_u8);
 }
 
-void rvl_dotprod_dw(const struct rvl_i8_dw_call *c)
+static void dw(const struct rvl_i8_dw_call *c)
 {
 	if (c->taps == 4 * KEPT && c->x_u8)
 		dw_tiles(c, KEPT, 1);
@@ -149,10 +149,12 @@ void rvl_dotprod_dw(const struct rvl_i8_dw_call *c)
 		dw_tiles(c, 0, 0);
 }
 
+const struct rvl_i8_dw rvl_i8_dw_dotprod = { .nr = 16, .kr = 4, .run = dw };
+
 const struct rvl_i8_kernels rvl_i8_dotprod = {
 	.mr = MR, .nr = NR, .kr = 4, .offset = { 0, -128 }, .gemm = gemm,
 	.tables = &rvl_i8_tables_neon, .table_bits = RVL_I8_TABLE_BITS_DOTPROD,
-	.dw = { { .nr = 16, .kr = 4, .run = rvl_dotprod_dw } }, .convert = &rvl_i8_convert_base,
+	.dw = &rvl_i8_dw_dotprod, .convert = &rvl_i8_convert_base,
 	.requant = rvl_neon_requant16,
 };
 #endif

@@ -80,7 +80,7 @@ static void gemm(const struct rvl_i8_gemm_call *c)
 const struct rvl_i8_kernels rvl_i8_i8mm = {
 	.mr = MR, .nr = NR, .kr = 8, .offset = { 0, -128 }, .gemm = gemm,
 	.tables = &rvl_i8_tables_neon,
-	.dw = { { .nr = 16, .kr = 4, .run = rvl_dotprod_dw } }, .convert = &rvl_i8_convert_base,
+	.dw = &rvl_i8_dw_dotprod, .convert = &rvl_i8_convert_base,
 	.requant = rvl_neon_requant16,
 };
 #endif

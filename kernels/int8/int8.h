@@ -90,42 +90,35 @@ struct rvl_i8_dw_call {
 	int64_t y_stride;	/* bytes between pixels */
 	bool x_u8;
 	/*
-	 * Taps in the order of rvl_i8_dw_column(): the bytes from column to column, of which x_step
-	 * is one or two times as many; else 0. Column 0 is the first one of the first window;
-	 * columns outside of [first, past) are not read, their values are @pad.
+	 * Taps in the order of the kernel's @slide: the bytes from column to column, of which x_step
+	 * is one or two times as many; else 0. Then @p are the rows of a window, in column 0, the
+	 * first one of the first window; columns outside of [first, past) are not read, their values
+	 * are @pad.
 	 */
 	int64_t column, first, past;
 	uint8_t pad;
 	const struct rvl_i8_post *post;
 };
 
+/*
+ * The order in which a depthwise kernel reads the taps of windows of 3 x 3 that are one or two columns
+ * apart: position i has tap @tap[i], counted by rows, or none (-1). The last @repeated positions have taps
+ * that others have too, and add no products.
+ */
+struct rvl_i8_slide {
+	const int8_t *tap;
+	int taps, repeated;
+};
+
 /* Depthwise kernel for tiles of @nr channels that takes @kr taps at a time. */
 struct rvl_i8_dw {
 	int nr, kr;
 	void (*run)(const struct rvl_i8_dw_call *c);
+	const struct rvl_i8_slide *slide;	/* or NULL */
 };
 
 #define RVL_I8_DW_TAPS 256
 #define RVL_I8_BEYOND 32
-
-/*
- * Kernels that take two taps at a time read windows of 3 x 3 that are one or two columns apart as
- * so many taps in the order of rvl_i8_dw_column(): pairs of the first two rows, column by column,
- * then of the last row (left, middle), (right, none), and once more for windows that begin with the
- * second one of a pair: (none, left), (middle, right). The last RVL_I8_DW_REPEATED add no products.
- */
-#define RVL_I8_DW_COLUMNS 14
-#define RVL_I8_DW_REPEATED 4
-
-/* The tap, by rows, at position @i of that order; -1: none. */
-static inline int rvl_i8_dw_column(int64_t i)
-{
-	static const int8_t order[RVL_I8_DW_COLUMNS] = {
-		0, 3, 1, 4, 2, 5, 6, 7, 8, -1, -1, 6, 7, 8
-	};
-
-	return order[i];
-}
 
 /* Values of a transformed tile; its side, and the results of a tile. */
 #define RVL_I8_WINO 16
@@ -206,7 +199,7 @@ struct rvl_i8_kernels {
 	/* Those that sort quads, for products of many columns; or NULL. */
 	const struct rvl_i8_kernels *bytes;
 	const struct rvl_i8_winograd *winograd;	/* or NULL */
-	struct rvl_i8_dw dw[2];	/* the second one for few channels; run is NULL where there is none */
+	const struct rvl_i8_dw *dw;
 	const struct rvl_i8_convert *convert;
 	/* dst[i] = requantised sum[i] for i < 16 */
 	void (*requant)(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
@@ -225,14 +218,14 @@ static inline int rvl_i8_dw_channel(const struct rvl_i8_dw *dw, int i)
 }
 
 extern const struct rvl_i8_kernels rvl_i8_scalar;
+extern const struct rvl_i8_slide rvl_i8_slide_pairs, rvl_i8_slide_dot;	/* order of slide.h, of dw_dot.h */
 #ifdef __x86_64__
 extern const struct rvl_i8_kernels rvl_i8_tables_sse41, rvl_i8_tables_avx2, rvl_i8_tables_avx512;
 extern const struct rvl_i8_kernels rvl_i8_bytes_avx2;
 extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni, rvl_i8_amx;
 
 /* Those of AVX512-VNNI that AMX uses, too. */
-void rvl_vnni_dw64(const struct rvl_i8_dw_call *c);
-void rvl_vnni_dw32(const struct rvl_i8_dw_call *c);
+extern const struct rvl_i8_dw rvl_i8_dw_avx512;
 void rvl_vnni_requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
 			uint8_t *dst);
 #endif

@@ -135,7 +135,7 @@ INLINE void dw_tiles(const struct rvl_i8_dw_call *c, const int x_u8)
 		pixel(c, at, x, c->channels - at, x_u8);
 }
 
-void rvl_neon_dw(const struct rvl_i8_dw_call *c)
+static void dw(const struct rvl_i8_dw_call *c)
 {
 	if (c->x_u8)
 		dw_tiles(c, 1);
@@ -146,7 +146,7 @@ void rvl_neon_dw(const struct rvl_i8_dw_call *c)
 const struct rvl_i8_kernels rvl_i8_neon = {
 	.mr = MR, .nr = NR, .kr = 1, .offset = { 0, -128 }, .gemm = gemm,
 	.tables = &rvl_i8_tables_neon, .table_bits = RVL_I8_TABLE_BITS_NEON,
-	.dw = { { .nr = 16, .kr = 1, .run = rvl_neon_dw } }, .convert = &rvl_i8_convert_base,
+	.dw = &(const struct rvl_i8_dw) { .nr = 16, .kr = 1, .run = dw }, .convert = &rvl_i8_convert_base,
 	.requant = rvl_neon_requant16,
 };
 #endif

@@ -104,8 +104,7 @@ INLINE int8x16_t rvl_neon_load_part(const uint8_t *p, int64_t n, const int x_u8)
 	return rvl_neon_load16(p, x_u8);
 }
 
-void rvl_neon_dw(const struct rvl_i8_dw_call *c);
-void rvl_dotprod_dw(const struct rvl_i8_dw_call *c);
+extern const struct rvl_i8_dw rvl_i8_dw_dotprod;
 void rvl_neon_requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
 			uint8_t *dst);
 

@@ -312,12 +312,26 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 
 /* ---- depthwise ---- */
 
-/* The narrower tile, unless the wide one computes few channels that do not exist. */
-static const struct rvl_i8_dw *choose_dw(const struct rvl_i8_kernels *f, int64_t channels)
-{
-	int64_t wide = rvl_round_up(channels, f->dw[0].nr);
+/*
+ * Kernels that take two taps at a time: pairs of the first two rows, column by column, then of the last row
+ * (left, middle), (right, none), and once more for windows that begin with the second one of a pair: (none,
+ * left), (middle, right).
+ */
+const struct rvl_i8_slide rvl_i8_slide_pairs = {
+	.tap = (const int8_t []) { 0, 3, 1, 4, 2, 5, 6, 7, 8, -1, -1, 6, 7, 8 }, .taps = 14, .repeated = 4,
+};
 
-	return !f->dw[1].run || (wide - channels) * 8 <= wide ? &f->dw[0] : &f->dw[1];
+/* Four taps at a time: a column, and none. */
+const struct rvl_i8_slide rvl_i8_slide_dot = {
+	.tap = (const int8_t []) { 0, 3, 6, -1, 1, 4, 7, -1, 2, 5, 8, -1 }, .taps = 12,
+};
+
+/* The weight of position @t, in the order in which the kernel reads the taps. */
+static int32_t weight_at(const struct rvl_i8_mat *m, const struct rvl_i8_source *s, int64_t channel, int64_t t)
+{
+	int64_t tap = m->slide ? m->slide->tap[t] : t;
+
+	return tap < 0 ? 0 : s->weight(s->ctx, channel, tap, 0);
 }
 
 static void pack_channel(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
@@ -325,17 +339,18 @@ static void pack_channel(struct rvl_i8_mat *m, const struct rvl_i8_source *s,
 {
 	int64_t nr = m->dw->nr, kr = m->dw->kr;
 	int64_t w = at / nr * nr * m->taps + at % nr * kr;
+	int64_t once = m->positions - (m->slide ? m->slide->repeated : 0);
 	int32_t sum = 0;
 
-	for (int64_t t = 0; t < s->taps; t++) {
-		int32_t v = s->weight(s->ctx, channel, t, 0);
+	for (int64_t t = 0; t < m->positions; t++) {
+		int32_t v = weight_at(m, s, channel, t);
 
 		for (int64_t plane = 0; plane < m->planes; plane++) {
-			int64_t tap = plane * s->taps + t;
+			int64_t tap = plane * m->positions + t;
 
 			store(m, w + tap / kr * nr * kr + tap % kr, v, plane);
 		}
-		sum = rvl_wrap_add(sum, t < s->taps - s->repeated ? v : 0);
+		sum = rvl_wrap_add(sum, t < once ? v : 0);
 	}
 	m->bias[at] = corrected_bias(m, q, channel, sum);
 	m->scale[at] = q->scale[channel];
@@ -352,9 +367,13 @@ struct rvl_i8_mat *rvl_i8_pack_dw(struct rvl_kernel *k, const struct rvl_i8_sour
 	if (!m)
 		return NULL;
 	m->planes = planes_of(s, m->wide);
-	m->dw = choose_dw(m->f, s->n);
+	m->dw = f->dw;
+	if (s->slides && m->planes == 1)
+		m->slide = m->dw->slide;
+	if (m->slide)
+		m->positions = m->slide->taps;
 	nr = m->dw->nr;
-	m->taps = rvl_round_up(m->planes * s->taps, m->dw->kr);
+	m->taps = rvl_round_up(m->planes * m->positions, m->dw->kr);
 	*fits = m->taps <= RVL_I8_DW_TAPS;
 	columns = rvl_round_up(s->n, nr);
 	if (!*fits || allocate(k, m, columns * m->taps, m->wide ? 2 : 1, columns))

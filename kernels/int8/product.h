@@ -13,7 +13,7 @@ struct rvl_i8_source {
 	int64_t groups, n;	/* groups, and output channels of each */
 	int64_t rows;		/* that a run multiplies */
 	int64_t taps, kc;	/* kernel positions, channels of each */
-	int64_t repeated;	/* depthwise: the last positions, which repeat others */
+	bool slides;		/* depthwise, windows as of struct rvl_i8_slide */
 	bool scattered;		/* the activations of a position are not adjacent */
 	bool tiled;		/* packed for transforms of 3 x 3 as well: int8/winograd.h */
 };
@@ -27,6 +27,7 @@ struct rvl_i8_source {
 struct rvl_i8_mat {
 	const struct rvl_i8_kernels *f;
 	const struct rvl_i8_dw *dw;	/* depthwise, else NULL */
+	const struct rvl_i8_slide *slide;	/* the order of its taps, which are the positions; or NULL */
 	int64_t groups, n, blocks;	/* blocks: of f->nr columns, per group */
 	int64_t taps, kc;
 	int64_t planes, positions, channels;	/* planes, and the source's taps and kc */

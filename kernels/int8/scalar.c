@@ -71,6 +71,6 @@ static void dw(const struct rvl_i8_dw_call *c)
 }
 
 const struct rvl_i8_kernels rvl_i8_scalar = {
-	.mr = MR, .nr = NR, .kr = 1, .gemm = gemm, .dw = { { .nr = NR, .kr = 1, .run = dw } },
+	.mr = MR, .nr = NR, .kr = 1, .gemm = gemm, .dw = &(const struct rvl_i8_dw) { .nr = NR, .kr = 1, .run = dw },
 	.convert = &rvl_i8_convert_base, .requant = requant16,
 };

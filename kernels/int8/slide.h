@@ -2,7 +2,7 @@
 /*
  * Depthwise windows of 3 x 3 that move over a row, for the registers of madd.h: two results at a
  * time, because a weight is loaded once for both, and what windows have in common is widened and
- * paired once. The taps are in the order of rvl_i8_dw_column(), those of the last row in pairs of
+ * paired once. The taps are in the order of rvl_i8_slide_pairs, those of the last row in pairs of
  * columns.
  */
 
@@ -16,8 +16,7 @@ TARGET INLINE struct pairs pair(vec a, vec b)
 	return (struct pairs){ V_UNPACKLO16(a, b), V_UNPACKHI16(a, b) };
 }
 
-/* Adds the products with position @i of the weights in the order of rvl_i8_dw_column(), and of @i
- * + 1. */
+/* Adds the products with positions @i and @i + 1 of the weights in the order of rvl_i8_slide_pairs. */
 TARGET INLINE void add_pairs(struct pairs *sum, struct pairs x, const int16_t *w, int i)
 {
 	sum->lo = V_ADD32(sum->lo, V_MADD(x.lo, V_LOAD(w + i * NR)));
@@ -132,7 +131,7 @@ TARGET INLINE void two(const struct rvl_i8_dw_call *call, const struct rvl_i8_po
 		       int64_t at, const struct columns *c, struct slide_carry *k, int64_t x,
 		       int64_t pixels, const int s, const int edge, const int x_u8)
 {
-	const int16_t *w = (const int16_t *)call->w + at * RVL_I8_DW_COLUMNS;
+	const int16_t *w = (const int16_t *)call->w + at * call->taps;
 	struct pairs sum[2];
 
 	sum[0] = sum[1] = (struct pairs){ V_LOAD(call->bias + at), V_LOAD(call->bias + at + HALF) };
@@ -153,7 +152,7 @@ TARGET INLINE void slide(const struct rvl_i8_dw_call *of, int64_t at, int64_t n,
 	const struct rvl_i8_dw_call call = *of;
 	const struct rvl_i8_post post = *call.post;
 	const struct columns c = {
-		.row = { call.p[0] + at, call.p[1] + at, call.p[6] + at },
+		.row = { call.p[0] + at, call.p[1] + at, call.p[2] + at },
 		.d = call.column,
 		.n = n,
 		.first = call.first,
