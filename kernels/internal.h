@@ -46,6 +46,10 @@ struct rvl_qparams {
 	const float *scale;
 	int32_t yz;
 	int32_t lo, hi;		/* clamp, within the type of y */
+	/* Results are floats: sum * scale + added, clamped to [f_lo, f_hi]; @added may be NULL. */
+	bool floats;
+	const float *added;
+	float f_lo, f_hi;
 };
 
 /* The numbers of QLinearAdd (docs/numerics.md 2) or QLinearMul (3). */

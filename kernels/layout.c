@@ -110,9 +110,15 @@ static enum rvl_layouts layouts_of_bits(const struct rvl_kernel_desc *d)
 								       RVL_LAYOUTS_PLAIN;
 }
 
+/* A float convolution of bytes runs on the micro-kernels of quantised ones. */
+static bool is_conv_of_bytes(const struct rvl_kernel_desc *d)
+{
+	return d->op == RVL_OP_CONV && rvl_is_bytes(&d->in[0]);
+}
+
 enum rvl_layouts rvl_kernel_layouts(const struct rvl_kernel_desc *d)
 {
-	uint32_t traits = rvl_op_traits(d->op);
+	uint32_t traits = rvl_op_traits(d->op) | (is_conv_of_bytes(d) ? RVL_TRAIT_NHWC_EACH : 0);
 	bool row = row_takes_nhwc(d);
 
 	if (traits & RVL_TRAIT_BITS)

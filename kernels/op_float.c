@@ -50,6 +50,12 @@ static int run_conv(const struct rvl_kernel *k, const void *const *in, void *con
 	return 0;
 }
 
+/* Whether the product is one of bytes whose result is float. */
+static bool reads_bytes(const struct rvl_kernel_desc *d)
+{
+	return rvl_is_bytes(&d->in[0]) && d->out[0].type == RVL_TYPE_F32;
+}
+
 static bool all_float(const struct rvl_kernel_desc *d)
 {
 	for (uint32_t i = 0; i < d->n_in; i++)
@@ -88,8 +94,11 @@ static int setup_conv(struct rvl_kernel *k)
 int rvl_setup_conv(struct rvl_kernel *k, bool reference, char *why)
 {
 	const struct rvl_kernel_desc *d = &k->d;
-	int rc = rvl_conv_geometry(d, &d->in[1], &k->g, why);
+	int rc;
 
+	if (reads_bytes(d))
+		return rvl_setup_qconv(k, reference, why);
+	rc = rvl_conv_geometry(d, &d->in[1], &k->g, why);
 	if (rc)
 		return rc;
 	if (!all_float(d))
@@ -265,6 +274,8 @@ int rvl_setup_matmul(struct rvl_kernel *k, bool reference, char *why)
 	const struct rvl_kernel_desc *d = &k->d;
 	int rc;
 
+	if (reads_bytes(d))
+		return rvl_setup_qmatmul(k, reference, why);
 	if (!all_float(d))
 		return rvl_why(why, "operands are not float");
 	rc = rvl_matmul_geometry(d, &d->in[0], &d->in[1], &d->out[0], &k->mm, why);
@@ -282,6 +293,8 @@ int rvl_setup_gemm(struct rvl_kernel *k, bool reference, char *why)
 	bool has_c = d->n_in > 2 && d->in[2].type != RVL_TYPE_NONE;
 	int rc;
 
+	if (reads_bytes(d))
+		return rvl_setup_qmatmul(k, reference, why);
 	if (!all_float(d))
 		return rvl_why(why, "operands are not float");
 	if (d->in[0].shape.rank != 2 || d->in[1].shape.rank != 2 || y->rank != 2)

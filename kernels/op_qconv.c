@@ -27,6 +27,8 @@ struct conv_run {
 	uint8_t *ordered;	/* scratch for @pixels, unless they are the image */
 	const uint8_t *pixels;	/* [h][w][c], @x_step bytes from pixel to pixel */
 	uint8_t *results;	/* [oh][ow][m], likewise @y_step; scratch, or the output */
+	float *floats;		/* the output, where it is of floats */
+	const float *added;	/* ... to which this is added */
 	int64_t x_step, y_step;
 	const uint8_t *zeros;	/* the pixels under a tap in the padding */
 	uint8_t *prepared;	/* memory of rvl_i8_run(), or for these pixels */
@@ -344,10 +346,15 @@ static const uint8_t *dense_rows(const struct conv_run *r)
 static void run_dense(const struct conv_run *r, const struct rvl_pool *pool)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
+	const struct rvl_qparams *q = &r->k->q;
 	struct rvl_i8_job j = {
 		.m = r->k->i8, .rows = g->oh * g->ow, .fill = fill_conv, .ctx = r, .y = r->results,
 		.y_stride = r->y_step, .scratch = r->prepared, .dense = dense_rows(r),
 		.wide = widens_windows(r) ? fill_wide : NULL,
+		.f32 = {
+			.y = r->floats, .added = r->added, .lo = q->f_lo, .hi = q->f_hi,
+			.row_step = g->yp.c == 1 ? r->y_step : 1, .column_step = g->yp.c,
+		},
 	};
 
 	rvl_i8_run(&j, pool);
@@ -460,9 +467,11 @@ static int64_t ordered_bytes(const struct rvl_conv_geom *g)
 	return is_ordered(&g->xp, g->c) ? 0 : rvl_round_up(g->h * g->w * g->c + RVL_I8_BEYOND, 64);
 }
 
-static int64_t result_bytes(const struct rvl_conv_geom *g)
+static int64_t result_bytes(const struct rvl_kernel *k)
 {
-	return is_ordered(&g->yp, g->m) ? 0 : rvl_round_up(g->oh * g->ow * g->m, 64);
+	const struct rvl_conv_geom *g = &k->g;
+
+	return k->q.floats || is_ordered(&g->yp, g->m) ? 0 : rvl_round_up(g->oh * g->ow * g->m, 64);
 }
 
 static int run_fast(const struct rvl_kernel *k, const void *const *in, void *const *out,
@@ -472,15 +481,17 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 	struct conv_run r = { .k = k, .ordered = scratch };
 	uint8_t *results = r.ordered + ordered_bytes(g);
 
-	r.prepared = results + result_bytes(g);
+	r.prepared = results + result_bytes(k);
 	r.zeros = find_zeros(k, r.prepared);
 	r.x_step = pixel_step(&g->xp, g->c);
 	r.y_step = pixel_step(&g->yp, g->m);
+	r.added = rvl_q_with_bias(k, in).added;
 	for (int64_t n = 0; n < g->n; n++) {
 		r.x = (const uint8_t *)in[0] + n * g->xp.n;
 		r.y = (uint8_t *)out[0] + n * g->yp.n;
+		r.floats = k->q.floats ? (float *)out[0] + n * g->yp.n : NULL;
 		r.pixels = ordered_bytes(g) ? r.ordered : r.x;
-		r.results = result_bytes(g) ? results : r.y;
+		r.results = result_bytes(k) ? results : r.y;
 		if (ordered_bytes(g))
 			rvl_parallel(pool, (uint32_t)parts(g->h * g->w), order_part, &r);
 		find_rows(&r);
@@ -490,7 +501,7 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 			run_winograd(&r, pool);
 		else
 			run_dense(&r, pool);
-		if (result_bytes(g))
+		if (result_bytes(k))
 			rvl_parallel(pool, (uint32_t)parts(g->oh * g->ow), restore_part, &r);
 	}
 	return 0;
@@ -561,11 +572,10 @@ const struct rvl_row_kernel rvl_rows_qconv = {
 static int run_ref(const struct rvl_kernel *k, const void *const *in, void *const *out,
 		   void *scratch, const struct rvl_pool *pool)
 {
-	struct rvl_qparams q = k->q;
+	struct rvl_qparams q = rvl_q_with_bias(k, in);
 
 	(void)scratch;
 	(void)pool;
-	q.bias = k->d.n_in > 2 ? in[2] : NULL;
 	rvl_ref_qconv(&k->g, &q, in[0], in[1], out[0]);
 	return 0;
 }
@@ -605,13 +615,13 @@ static int setup_dense(struct rvl_kernel *k)
 		.weight = merged > 1 ? merged_weight_at : rvl_q_weight, .ctx = &ctx,
 		.groups = g->group / merged,
 		.n = merged * (g->m / g->group), .rows = g->oh * g->ow, .taps = taps, .kc = merged * cg,
-		.tiled = has_tiles(g),
+		.tiled = has_tiles(g) && !k->q.floats,
 	};
 
 	k->i8 = rvl_i8_pack(k, &s, &k->q);
 	if (!k->i8)
 		return -ENOMEM;
-	k->i8->tiled = winograd_bytes(k) > 0;
+	k->i8->tiled = s.tiled && winograd_bytes(k) > 0;
 	k->scratch += (size_t)(k->i8->tiled ? winograd_bytes(k) : rvl_i8_scratch(k->i8, s.rows));
 	return 0;
 }
@@ -661,14 +671,14 @@ static int make_zeros(struct rvl_kernel *k)
 static int setup_fast(struct rvl_kernel *k)
 {
 	const struct rvl_conv_geom *g = &k->g;
-	bool depthwise = g->group > 1 && g->group == g->c && g->group == g->m;
+	bool depthwise = g->group > 1 && g->group == g->c && g->group == g->m && !k->q.floats;
 	int rc;
 
 	if (!g->m || !fits(g))
 		return 0;	/* the reference needs no copies */
-	k->scratch = (size_t)(ordered_bytes(g) + result_bytes(g));
+	k->scratch = (size_t)(ordered_bytes(g) + result_bytes(k));
 	k->run = run_fast;
-	k->rows = result_bytes(g) ? NULL : &rvl_rows_qconv;
+	k->rows = result_bytes(k) || k->q.floats ? NULL : &rvl_rows_qconv;
 	rc = depthwise ? setup_depthwise(k) : setup_dense(k);
 	if (rc)
 		return rc;
@@ -686,8 +696,7 @@ int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
 
 	if (rc)
 		return rc;
-	if (!rvl_q_is_byte(&d->in[0], false) || !rvl_q_is_byte(&d->in[1], true) ||
-	    !rvl_q_is_byte(&d->out[0], false))
+	if (!rvl_q_fits(d))
 		return rvl_why(why, "operands are not quantised to 8 bits");
 	rc = rvl_q_params(k, k->g.m, 1.0f, why);
 	if (rc)
@@ -695,7 +704,7 @@ int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
 	if (d->attr.sc_length)
 		return rvl_setup_sc(k, reference, why);
 	k->run = run_ref;
-	if (reference || !d->in[1].data || (d->n_in > 2 && !d->in[2].data))
+	if (reference || !d->in[1].data || (d->n_in > 2 && !d->in[2].data && !k->q.floats))
 		return 0;
 	return setup_fast(k);
 }

@@ -44,6 +44,8 @@ static int run_matmul_fast(const struct rvl_kernel *k, const void *const *in, vo
 		struct rvl_i8_job j = {
 			.m = k->i8, .rows = g->m, .fill = fill_rows, .y_stride = g->n,
 			.y = (uint8_t *)out[0] + i * g->m * g->n, .scratch = scratch,
+			.f32 = { .lo = k->q.f_lo, .hi = k->q.f_hi, .added = rvl_q_with_bias(k, in).added,
+				 .row_step = g->n, .column_step = 1 },
 		};
 		struct matmul_run r;
 		int64_t a, b;
@@ -51,6 +53,7 @@ static int run_matmul_fast(const struct rvl_kernel *k, const void *const *in, vo
 		rvl_matmul_batch(g, i, &a, &b);
 		r = (struct matmul_run) { .g = g, .a = (const uint8_t *)in[0] + a };
 		j.ctx = &r;
+		j.f32.y = k->q.floats ? (float *)out[0] + i * g->m * g->n : NULL;
 		j.dense = g->a_k == 1 && g->a_row == g->k ? r.a : NULL;
 		rvl_i8_run(&j, pool);
 	}
@@ -61,18 +64,17 @@ static int run_matmul_ref(const struct rvl_kernel *k, const void *const *in, voi
 			  void *scratch, const struct rvl_pool *pool)
 {
 	const struct rvl_matmul_geom *g = &k->mm;
-	struct rvl_qparams q = k->q;
+	struct rvl_qparams q = rvl_q_with_bias(k, in);
 	int64_t batches = rvl_shape_count(&g->batch);
 
 	(void)scratch;
 	(void)pool;
-	q.bias = k->d.n_in > 2 ? in[2] : NULL;
 	for (int64_t i = 0; i < batches; i++) {
 		int64_t a, b;
 
 		rvl_matmul_batch(g, i, &a, &b);
 		rvl_ref_qmatmul(g, &q, (const uint8_t *)in[0] + a, (const uint8_t *)in[1] + b,
-				(uint8_t *)out[0] + i * g->m * g->n);
+				(uint8_t *)out[0] + i * g->m * g->n * (int64_t)rvl_type_size(k->d.out[0].type));
 	}
 	return 0;
 }
@@ -104,8 +106,7 @@ int rvl_setup_qmatmul(struct rvl_kernel *k, bool reference, char *why)
 
 	if (rc)
 		return rc;
-	if (!rvl_q_is_byte(&d->in[0], false) || !rvl_q_is_byte(&d->in[1], true) ||
-	    !rvl_q_is_byte(&d->out[0], false))
+	if (!rvl_q_fits(d))
 		return rvl_why(why, "operands are not quantised to 8 bits");
 	rc = rvl_q_params(k, k->mm.n, d->attr.alpha, why);
 	if (rc)
@@ -113,7 +114,7 @@ int rvl_setup_qmatmul(struct rvl_kernel *k, bool reference, char *why)
 	if (d->attr.sc_length)
 		return rvl_setup_sc(k, reference, why);
 	k->run = run_matmul_ref;
-	if (reference || !d->in[1].data || (d->n_in > 2 && !d->in[2].data) ||
+	if (reference || !d->in[1].data || (d->n_in > 2 && !d->in[2].data && !k->q.floats) ||
 	    d->in[1].shape.rank > 2)
 		return 0;
 	return setup_matmul_fast(k);

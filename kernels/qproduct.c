@@ -11,12 +11,37 @@ bool rvl_q_is_byte(const struct rvl_kernel_arg *a, bool per_channel)
 	       (a->quant.n == 1 || (per_channel && a->quant.n > 1));
 }
 
+/* A float operator may have a bias that is left out. */
+static bool has_bias(const struct rvl_kernel_desc *d)
+{
+	return d->n_in > 2 && (d->in[2].type != RVL_TYPE_NONE || rvl_op_traits(d->op) & RVL_TRAIT_MADE);
+}
+
+bool rvl_q_fits(const struct rvl_kernel_desc *d)
+{
+	bool made = rvl_op_traits(d->op) & RVL_TRAIT_MADE;
+
+	return rvl_q_is_byte(&d->in[0], false) && rvl_q_is_byte(&d->in[1], true) &&
+	       (made ? rvl_q_is_byte(&d->out[0], false) : d->out[0].type == RVL_TYPE_F32);
+}
+
+struct rvl_qparams rvl_q_with_bias(const struct rvl_kernel *k, const void *const *in)
+{
+	struct rvl_qparams q = k->q;
+
+	if (has_bias(&k->d) && q.floats)
+		q.added = in[2];
+	else if (has_bias(&k->d))
+		q.bias = in[2];
+	return q;
+}
+
 /* Scales and zero points of the weights, spread over the output channels. */
 static int channel_params(struct rvl_kernel *k, int64_t channels, float alpha)
 {
 	const struct rvl_kernel_quant *w = &k->d.in[1].quant;
 	float xs = alpha * k->d.in[0].quant.scale[0];
-	float ys = k->d.out[0].quant.scale[0];
+	float ys = k->q.floats ? 1 : k->d.out[0].quant.scale[0];
 	float *scale = rvl_kernel_mem(k, channels, sizeof(*scale));
 	int32_t *wz = rvl_kernel_mem(k, channels, sizeof(*wz));
 
@@ -54,17 +79,20 @@ static void clamp_range(struct rvl_kernel *k)
 int rvl_q_params(struct rvl_kernel *k, int64_t channels, float alpha, char *why)
 {
 	const struct rvl_kernel_desc *d = &k->d;
-	const struct rvl_kernel_arg *b = d->n_in > 2 ? &d->in[2] : NULL;
+	const struct rvl_kernel_arg *b = has_bias(d) ? &d->in[2] : NULL;
+	bool floats = d->out[0].type == RVL_TYPE_F32;
+	enum rvl_type type = floats ? RVL_TYPE_F32 : RVL_TYPE_S32;
 
-	if (b && (b->type != RVL_TYPE_S32 || rvl_shape_count(&b->shape) != channels))
-		return rvl_why(why, "bias is not int32 with one value per output channel");
+	if (b && (b->type != type || rvl_shape_count(&b->shape) != channels))
+		return rvl_why(why, "bias is not %s with one value per output channel", rvl_type_name(type));
 	if (d->in[1].quant.n > 1 && (int64_t)d->in[1].quant.n != channels)
 		return rvl_why(why, "weights have scales for %u channels", d->in[1].quant.n);
 	k->q = (struct rvl_qparams) {
 		.x_u8 = d->in[0].type == RVL_TYPE_U8, .w_u8 = d->in[1].type == RVL_TYPE_U8,
 		.y_u8 = d->out[0].type == RVL_TYPE_U8,
-		.xz = d->in[0].quant.zp[0], .yz = d->out[0].quant.zp[0],
-		.bias = b ? b->data : NULL,
+		.xz = d->in[0].quant.zp[0], .yz = floats ? 0 : d->out[0].quant.zp[0],
+		.bias = b && !floats ? b->data : NULL,
+		.floats = floats, .f_lo = d->attr.f_lo, .f_hi = d->attr.f_hi,
 	};
 	clamp_range(k);
 	return channel_params(k, channels, alpha);

@@ -8,6 +8,15 @@
 /** Whether the operand is quantised to 8 bits, with one scale or, if @per_channel, several. */
 bool rvl_q_is_byte(const struct rvl_kernel_arg *a, bool per_channel);
 
+/**
+ * Whether operands and result are those of a quantised product: bytes, or of CONV, GEMM and MATMUL,
+ * bytes and floats.
+ */
+bool rvl_q_fits(const struct rvl_kernel_desc *d);
+
+/** k->q with the bias, which a run gets. */
+struct rvl_qparams rvl_q_with_bias(const struct rvl_kernel *k, const void *const *in);
+
 /** Sets k->q for @channels output channels, from the operands and the attributes; scales times @alpha. */
 int rvl_q_params(struct rvl_kernel *k, int64_t channels, float alpha, char *why);
 

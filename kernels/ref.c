@@ -37,6 +37,20 @@ static int32_t conv_acc(const struct rvl_conv_geom *g, const struct rvl_qparams 
 	return acc;
 }
 
+/* Stores the result of channel @m as element @at. */
+static void store_result(const struct rvl_qparams *q, int32_t acc, int64_t m, void *y, int64_t at)
+{
+	float v;
+
+	acc = rvl_wrap_add(acc, q->bias ? q->bias[m] : 0);
+	if (!q->floats) {
+		rvl_st8(y, at, rvl_requant(acc, q->scale[m], q->yz, q->lo, q->hi));
+		return;
+	}
+	v = (float)acc * q->scale[m];
+	((float *)y)[at] = rvl_clip(q->added ? v + q->added[m] : v, q->f_lo, q->f_hi);
+}
+
 void rvl_ref_qconv(const struct rvl_conv_geom *g, const struct rvl_qparams *q, const void *x,
 		   const void *w, void *y)
 {
@@ -46,10 +60,8 @@ void rvl_ref_qconv(const struct rvl_conv_geom *g, const struct rvl_qparams *q, c
 		int64_t m = i / out % g->m;
 		int64_t n = i / out / g->m, oy = i % out / g->ow, ox = i % g->ow;
 		int64_t at = n * g->yp.n + m * g->yp.c + oy * g->yp.y + ox * g->yp.x;
-		int32_t acc = conv_acc(g, q, (const char *)x + n * g->xp.n, w, m, oy, ox);
 
-		acc = rvl_wrap_add(acc, q->bias ? q->bias[m] : 0);
-		rvl_st8(y, at, rvl_requant(acc, q->scale[m], q->yz, q->lo, q->hi));
+		store_result(q, conv_acc(g, q, (const char *)x + n * g->xp.n, w, m, oy, ox), m, y, at);
 	}
 }
 
@@ -65,8 +77,7 @@ void rvl_ref_qmatmul(const struct rvl_matmul_geom *g, const struct rvl_qparams *
 						 q->xz) *
 						(rvl_ld8(b, k * g->b_k + col * g->b_col, q->w_u8) -
 						 q->wz[col]));
-		acc = rvl_wrap_add(acc, q->bias ? q->bias[col] : 0);
-		rvl_st8(y, i, rvl_requant(acc, q->scale[col], q->yz, q->lo, q->hi));
+		store_result(q, acc, col, y, i);
 	}
 }
 

@@ -104,7 +104,8 @@ static const char *float_operator(struct rvl_graph *g, const struct rvl_node *n)
 	for (uint32_t i = 0; i < n->n_in && i < 2; i++) {
 		const struct rvl_tensor *t = n->in[i];
 
-		if (t && !t->data && (!t->producer || t->producer->op != RVL_OP_DEQUANTIZE))
+		if (t && !t->data && !rvl_is_quant8_tensor(t) &&
+		    (!t->producer || t->producer->op != RVL_OP_DEQUANTIZE))
 			return rvl_graph_printf(g, "float: its input '%.80s' is not quantised",
 						t->name);
 	}

@@ -295,30 +295,67 @@ static int fuse_product(struct match *m, enum rvl_op op, int64_t channels, int32
 	return rc ? rc : build(m, op, w, bias);
 }
 
+/* Whether sums of as many products as the operator adds are int32. */
+static bool sums_fit(const struct rvl_node *n)
+{
+	uint64_t results = (uint64_t)rvl_shape_count(&n->out[0]->shape);
+
+	return !results || rvl_node_macs(n) / results <= INT32_MAX / (255 * 255);
+}
+
+/*
+ * A product whose result is float still multiplies bytes: exact sums, times the scales, plus the float
+ * bias. The operator stays and reads the integers.
+ */
+static int fuse_operands(struct match *m, int64_t channels, int32_t axis)
+{
+	struct rvl_node *n = m->n;
+	const struct rvl_tensor *bias = n->n_in > 2 ? n->in[2] : NULL;
+	int rc;
+
+	if (m->a.n != 1 || (m->b.n > 1 && m->b.axis != axis) || !rvl_quant_agree(&m->a, &m->b) || !sums_fit(n) ||
+	    n->out[0]->type != RVL_TYPE_F32 ||
+	    (bias && (rvl_shape_count(&bias->shape) != channels || !is_row(&bias->shape, channels))))
+		return 0;
+	rc = rvl_quant_adopt(m->g, &m->a, m->err);
+	if (!rc)
+		rc = rvl_quant_adopt(m->g, &m->b, m->err);
+	if (!rc)
+		rc = rvl_node_set_in(m->g, n, 0, m->a.t, m->err);
+	return rc ? rc : rvl_node_set_in(m->g, n, 1, m->b.t, m->err);
+}
+
 static int fuse_conv(struct match *m)
 {
+	int64_t channels = m->n->out[0]->shape.dim[1];
+
 	if (!m->n->in[1]->producer || !dequantised(m->g, m->n->in[0], &m->a) ||
-	    !dequantised(m->g, m->n->in[1], &m->b) || !m->b.t->data || !find_end(m, true))
+	    !dequantised(m->g, m->n->in[1], &m->b) || !m->b.t->data)
 		return 0;
-	return fuse_product(m, RVL_OP_Q_CONV, m->n->out[0]->shape.dim[1], 0);
+	if (!find_end(m, true))
+		return fuse_operands(m, channels, 0);
+	return fuse_product(m, RVL_OP_Q_CONV, channels, 0);
 }
 
 static int fuse_matmul(struct match *m)
 {
 	const struct rvl_attr *a = &m->n->attr;
 	bool gemm = m->n->op == RVL_OP_GEMM;
-	int32_t rank;
+	int32_t rank, axis;
+	int64_t channels;
 
-	if (!dequantised(m->g, m->n->in[0], &m->a) || !dequantised(m->g, m->n->in[1], &m->b) ||
-	    !find_end(m, gemm && m->b.t->data))
+	if (!dequantised(m->g, m->n->in[0], &m->a) || !dequantised(m->g, m->n->in[1], &m->b))
 		return 0;
 	if (gemm && (a->trans_a || (m->n->n_in > 2 && a->beta != 1.0f) || !(a->alpha > 0)))
 		return 0;
 	rank = m->b.t->shape.rank;
 	if (rank < 2 || (m->b.n > 1 && rank > 2))
 		return 0;
-	return fuse_product(m, RVL_OP_Q_MATMUL, m->b.t->shape.dim[rank - (a->trans_b ? 2 : 1)],
-			    rank - (a->trans_b ? 2 : 1));
+	axis = rank - (a->trans_b ? 2 : 1);
+	channels = m->b.t->shape.dim[axis];
+	if (find_end(m, gemm && m->b.t->data))
+		return fuse_product(m, RVL_OP_Q_MATMUL, channels, axis);
+	return m->b.t->data && rank == 2 ? fuse_operands(m, channels, axis) : 0;
 }
 
 /* ---- element-wise and pools ---- */

@@ -122,6 +122,15 @@ VNNI INLINE void scale_sums(const struct rvl_i8_gemm_call *c, __m512 scaled[MR][
 	}
 }
 
+VNNI INLINE void store_sums(int32_t *sums, __m512i sum[MR][2], const int rows)
+{
+#pragma GCC unroll 12
+	for (int i = 0; i < rows; i++, sums += NR) {
+		_mm512_storeu_si512(sums, sum[i][0]);
+		_mm512_storeu_si512(sums + 16, sum[i][1]);
+	}
+}
+
 /*
  * The sums stay in registers until they are stored. The empty statements keep gcc 12 from merging the
  * sums with what is computed from them, which would spill them inside the loop.
@@ -146,6 +155,10 @@ VNNI INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const in
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++)
 		__asm__("" : "+v"(sum[i][0]), "+v"(sum[i][1]));
+	if (c->sums) {
+		store_sums(c->sums, sum, rows);
+		return;
+	}
 	scale_sums(c, scaled, sum, rows);
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++)

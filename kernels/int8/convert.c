@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "int8/round.h"
+#include "qmath.h"
 #include "ref.h"
 
 /* Pixels [@i, @n). */
@@ -114,6 +115,16 @@ static __attribute__((target("avx2"))) void look_up_avx2(const uint8_t table[256
 #define rvl_i8_transpose_avx512 rvl_i8_transpose_avx2
 #endif
 
+INLINE void scale(const struct rvl_i8_floats *f, const int32_t *sum, int64_t n, float *y)
+{
+	const float *by = f->scale, *added = f->added, lo = f->lo, hi = f->hi;
+
+	for (int64_t i = 0; added && i < n; i++)
+		y[i] = rvl_clip((float)sum[i] * by[i] + added[i], lo, hi);
+	for (int64_t i = 0; !added && i < n; i++)
+		y[i] = rvl_clip((float)sum[i] * by[i], lo, hi);
+}
+
 #define SET(set, target) \
 	static target void quantize_##set(const struct rvl_i8_quantize *q, const float *x, int64_t n, \
 					  uint8_t *y) \
@@ -135,7 +146,12 @@ static __attribute__((target("avx2"))) void look_up_avx2(const uint8_t table[256
 		for (int64_t i = 0; i < n; i++) \
 			y[i] = (float)((int8_t)x[i] - zp) * scale; \
 	} \
+	static target void scale_##set(const struct rvl_i8_floats *f, const int32_t *sum, int64_t n, float *y) \
+	{ \
+		scale(f, sum, n, y); \
+	} \
 	const struct rvl_i8_convert rvl_i8_convert_##set = { \
+		.scale = scale_##set, \
 		.quantize = quantize_##set, .dequantize_u8 = dequantize_u8_##set, \
 		.dequantize_s8 = dequantize_s8_##set, .interleave3 = interleave3_##set, \
 		.add = add_##set, .mul = mul_##set, .look_up = look_up_##set, \

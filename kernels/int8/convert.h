@@ -18,6 +18,12 @@ struct rvl_i8_quantize {
 	int32_t zp, lo, hi;
 };
 
+/* y[i] = sum[i] * scale[i] + added[i], clamped; @added may be NULL */
+struct rvl_i8_floats {
+	const float *scale, *added;
+	float lo, hi;
+};
+
 /* y[c * y_pitch + r] = x[r * x_pitch + c] for @rows rows and @cols columns of bytes. */
 typedef void rvl_i8_transpose_fn(const uint8_t *x, int64_t x_pitch, int64_t rows, int64_t cols, uint8_t *y,
 				 int64_t y_pitch);
@@ -28,6 +34,7 @@ struct rvl_i8_convert {
 	/* y[i] = (x[i] - zp) * scale, of uint8 and of int8 */
 	void (*dequantize_u8)(const uint8_t *x, int64_t n, float scale, int32_t zp, float *y);
 	void (*dequantize_s8)(const uint8_t *x, int64_t n, float scale, int32_t zp, float *y);
+	void (*scale)(const struct rvl_i8_floats *f, const int32_t *sum, int64_t n, float *y);
 	/* Pixels of three channels from planes that are @pitch bytes apart */
 	void (*interleave3)(const uint8_t *x, int64_t pitch, int64_t n, uint8_t *y);
 	/* As rvl_ref_qadd() and rvl_ref_qmul() */

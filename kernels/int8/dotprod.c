@@ -66,7 +66,9 @@ INLINE void tile(const struct rvl_i8_gemm_call *c, const int x_u8)
 			step4(sum, x, w);
 		}
 	}
-	for (int i = 0; i < c->rows; i++)
+	for (int i = 0; i < 4 * c->rows && c->sums; i++)
+		vst1q_s32(c->sums + 4 * i, sum[i / 4][i % 4]);
+	for (int i = 0; i < c->rows && !c->sums; i++)
 		rvl_neon_store16(c->y + i * c->y_stride, c->cols,
 				 rvl_neon_narrow16(sum[i], c->scale, c->post));
 }

@@ -18,6 +18,20 @@ INLINE int8x16_t two_rows(const uint8_t *p, const uint8_t *q, const int x_u8)
 	return vreinterpretq_s8_u8(x_u8 ? veorq_u8(v, vdupq_n_u8(0x80)) : v);
 }
 
+INLINE void store_row(const struct rvl_i8_gemm_call *c, int row, int64x2_t low, int64x2_t high)
+{
+	int32x4_t a = vreinterpretq_s32_s64(low), b = vreinterpretq_s32_s64(high);
+
+	if (row >= c->rows)
+		return;
+	if (c->sums) {
+		vst1q_s32(c->sums + row * NR, a);
+		vst1q_s32(c->sums + row * NR + 4, b);
+		return;
+	}
+	rvl_neon_store8(c->y + row * c->y_stride, c->cols, rvl_neon_narrow(a, b, c->scale, c->post));
+}
+
 /* sum[i][j]: rows 2 i and 2 i + 1 by columns 2 j and 2 j + 1. */
 INLINE void store_rows(const struct rvl_i8_gemm_call *c, int row, const int32x4_t sum[4])
 {
@@ -26,16 +40,8 @@ INLINE void store_rows(const struct rvl_i8_gemm_call *c, int row, const int32x4_
 #pragma GCC unroll 4
 	for (int j = 0; j < 4; j++)
 		s[j] = vreinterpretq_s64_s32(sum[j]);
-	if (row < c->rows)
-		rvl_neon_store8(c->y + row * c->y_stride, c->cols,
-				rvl_neon_narrow(vreinterpretq_s32_s64(vzip1q_s64(s[0], s[1])),
-						vreinterpretq_s32_s64(vzip1q_s64(s[2], s[3])),
-						c->scale, c->post));
-	if (row + 1 < c->rows)
-		rvl_neon_store8(c->y + (row + 1) * c->y_stride, c->cols,
-				rvl_neon_narrow(vreinterpretq_s32_s64(vzip2q_s64(s[0], s[1])),
-						vreinterpretq_s32_s64(vzip2q_s64(s[2], s[3])),
-						c->scale, c->post));
+	store_row(c, row, vzip1q_s64(s[0], s[1]), vzip1q_s64(s[2], s[3]));
+	store_row(c, row + 1, vzip2q_s64(s[0], s[1]), vzip2q_s64(s[2], s[3]));
 }
 
 INLINE void tile(const struct rvl_i8_gemm_call *c, const int x_u8)

@@ -35,6 +35,7 @@ struct rvl_i8_gemm_call {
 	const float *scale;	/* [nr] */
 	uint8_t *y;
 	int64_t y_stride;	/* bytes between rows */
+	int32_t *sums;		/* [mr][nr]: takes the sums, and nothing is written to @y; or NULL */
 	int rows, cols;
 	int planes;		/* bits of the weights of a set with tables, of which */
 	bool is_signed;		/* ... the highest one is negative */
@@ -117,6 +118,7 @@ struct rvl_i8_dw {
 	const struct rvl_i8_slide *slide;	/* or NULL */
 };
 
+#define RVL_I8_TILE 1024	/* most sums of a tile */
 #define RVL_I8_DW_TAPS 256
 #define RVL_I8_BEYOND 32
 

@@ -83,10 +83,22 @@ TARGET INLINE void keep(vec sum[MR][2], const int rows)
 		__asm__("" : "+x"(sum[i][0]), "+x"(sum[i][1]));
 }
 
+TARGET INLINE void store_sums(int32_t *sums, vec sum[MR][2], const int rows)
+{
+#pragma GCC unroll 8
+	for (int i = 0; i < rows; i++, sums += NR) {
+		V_STORE(sums, sum[i][0]);
+		V_STORE(sums + HALF, sum[i][1]);
+	}
+}
+
 TARGET INLINE void end_sums(const struct rvl_i8_gemm_call *c, vec sum[MR][2], const int rows)
 {
 	keep(sum, rows);
-	store_tile(c, sum, rows);
+	if (c->sums)
+		store_sums(c->sums, sum, rows);
+	else
+		store_tile(c, sum, rows);
 }
 
 /*

@@ -88,7 +88,11 @@ INLINE void gemm_tile(const struct rvl_i8_gemm_call *c, const int x_u8)
 			w += n * NR;
 		}
 	}
-	for (int i = 0; i < c->rows; i++)
+	for (int i = 0; i < c->rows && c->sums; i++) {
+		vst1q_s32(c->sums + i * NR, sum[i][0]);
+		vst1q_s32(c->sums + i * NR + 4, sum[i][1]);
+	}
+	for (int i = 0; i < c->rows && !c->sums; i++)
 		rvl_neon_store8(c->y + i * c->y_stride, c->cols,
 				rvl_neon_narrow(sum[i][0], sum[i][1], c->scale, c->post));
 }

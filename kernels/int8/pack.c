@@ -173,7 +173,7 @@ static bool sorts(const struct rvl_i8_mat *m, const struct rvl_i8_source *s)
 	const struct rvl_i8_kernels *f = m->f->bytes;
 	int64_t k = s->taps * s->kc;
 
-	return f && m->widens && m->planes == 1 && !s->scattered && !s->tiled && s->kc && !(s->kc % f->group) &&
+	return f && !m->floats && m->widens && m->planes == 1 && !s->scattered && !s->tiled && s->kc && !(s->kc % f->group) &&
 	       s->n >= SORTED_COLUMNS && k * s->n <= SORTED_WEIGHTS &&
 	       k * (f->mr * f->widened + f->nr) <= SORTED_BLOCK;
 }
@@ -217,7 +217,7 @@ static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_kern
 		return NULL;
 	*m = (struct rvl_i8_mat) {
 		.f = f, .groups = s->groups, .n = s->n, .wide = wide,
-		.positions = s->taps, .channels = s->kc, .x_u8 = q->x_u8,
+		.positions = s->taps, .channels = s->kc, .x_u8 = q->x_u8, .floats = q->floats,
 		.post = rvl_i8_post(q->lo, q->hi, q->yz, q->y_u8),
 	};
 	m->post.bounded = are_bounded(q->scale, s->groups * s->n);
@@ -262,7 +262,7 @@ static enum rvl_i8_rows rows_of(const struct rvl_i8_source *s)
  * The kernels for weights of the source, and their bits if these look them up in tables: where that
  * measured faster (make bench-ibtf-cpu), because the tables of a row serve enough columns.
  */
-static const struct rvl_i8_kernels *kernels_for(const struct rvl_i8_source *s, int *bits,
+static const struct rvl_i8_kernels *kernels_for(const struct rvl_i8_source *s, bool floats, int *bits,
 						bool *is_signed)
 {
 	const struct rvl_i8_kernels *f = rvl_i8_kernels();
@@ -270,7 +270,7 @@ static const struct rvl_i8_kernels *kernels_for(const struct rvl_i8_source *s, i
 	int most = always ? RVL_TABLES_BITS : f->table_bits[rows_of(s)];
 
 	*bits = 0;
-	if (!f->tables || !most || rvl_tables() == RVL_TABLES_OFF ||
+	if (floats || !f->tables || !most || rvl_tables() == RVL_TABLES_OFF ||
 	    (!always && (s->n < RVL_TABLES_COLUMNS || s->taps * s->kc < RVL_TABLES_INPUTS)))
 		return f;
 	*bits = bits_of(s, most, is_signed);
@@ -285,7 +285,7 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 {
 	bool is_signed = false;
 	int bits;
-	const struct rvl_i8_kernels *f = kernels_for(s, &bits, &is_signed);
+	const struct rvl_i8_kernels *f = kernels_for(s, q->floats, &bits, &is_signed);
 	struct rvl_i8_mat *m = new_mat(k, f, s, q, false);
 	int64_t columns;
 

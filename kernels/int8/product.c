@@ -216,24 +216,55 @@ static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *d
 		point_at_rows(r, copies, rows, (const uint8_t **)(void *)dst);
 }
 
+/* Computes a tile as floats, whose first column is @column of all groups. */
+static void compute_floats(const struct run *r, struct rvl_i8_gemm_call *c, int64_t row, int64_t column)
+{
+	const struct rvl_i8_job *j = r->j;
+	const struct rvl_i8_kernels *f = j->m->f;
+	const struct rvl_i8_floats to = {
+		.scale = c->scale, .added = j->f32.added ? j->f32.added + column : NULL,
+		.lo = j->f32.lo, .hi = j->f32.hi,
+	};
+	float *y = j->f32.y + row * j->f32.row_step + column * j->f32.column_step;
+	int32_t sums[RVL_I8_TILE] __attribute__((aligned(64)));
+	float part[RVL_I8_TILE];
+
+	c->sums = sums;
+	f->gemm(c);
+	if (j->f32.column_step == 1) {
+		for (int i = 0; i < c->rows; i++)
+			f->convert->scale(&to, sums + i * f->nr, c->cols, y + i * j->f32.row_step);
+		return;
+	}
+	for (int i = 0; i < c->rows; i++)
+		f->convert->scale(&to, sums + i * f->nr, c->cols, part + i * f->nr);
+	for (int n = 0; n < c->cols; n++)
+		for (int i = 0; i < c->rows; i++)
+			y[i * j->f32.row_step + n * j->f32.column_step] = part[i * f->nr + n];
+}
+
 static void compute(const struct run *r, int64_t group, int64_t block, int64_t tile,
 		    const uint8_t *prepared)
 {
 	const struct rvl_i8_job *j = r->j;
 	const struct rvl_i8_mat *m = j->m;
 	int64_t nr = m->f->nr, at = group * m->blocks + block;
-	const struct rvl_i8_gemm_call c = {
+	struct rvl_i8_gemm_call c = {
 		.a = (const uint8_t *const *)(const void *)prepared, .taps = r->s.taps, .kc = r->s.kc,
 		.w = (const uint8_t *)m->w + at * rvl_i8_block_bytes(m),
 		.quads = m->f->sort ? quads_of(r, prepared) : NULL, .bias = m->bias + at * nr,
 		.scale = m->scale + at * nr, .y_stride = j->y_stride,
-		.y = j->y + (j->first + tile * r->s.step) * j->y_stride + group * m->n + block * nr,
+		.y = m->floats ? NULL :
+			j->y + (j->first + tile * r->s.step) * j->y_stride + group * m->n + block * nr,
 		.rows = rows_of(r, tile), .cols = (int)rvl_least(nr, m->n - block * nr),
 		.planes = m->bits, .is_signed = m->is_signed, .x_u8 = m->x_u8, .widened = m->widens,
 		.post = &m->post,
 	};
 
-	m->f->gemm(&c);
+	if (m->floats)
+		compute_floats(r, &c, j->first + tile * r->s.step, group * m->n + block * nr);
+	else
+		m->f->gemm(&c);
 }
 
 /* Tiles [t0, t1) of rows and blocks [b0, b1) of columns. */

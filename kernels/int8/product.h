@@ -36,6 +36,7 @@ struct rvl_i8_mat {
 	bool widens;		/* rows are copied as int16 */
 	bool tiled;		/* 3 x 3, computed in tiles of 2 x 2 results: int8/winograd.h */
 	bool wide;		/* depthwise: the weights are int16 */
+	bool floats;		/* the results are floats */
 	int bits;		/* of the weights where the set has tables, else 0 */
 	bool is_signed;		/* ... in two's complement */
 	void *w;		/* int8, int16, or bits */
@@ -85,6 +86,12 @@ struct rvl_i8_job {
 	int64_t first;		/* row at which rvl_i8_run_rows() begins */
 	uint8_t *y;
 	int64_t y_stride;
+	/* Where the results are floats: y[row * row_step + column * column_step] */
+	struct {
+		float *y, lo, hi;
+		int64_t row_step, column_step;
+		const float *added;	/* to each column; or NULL */
+	} f32;
 	uint8_t *scratch;	/* rvl_i8_scratch() or rvl_i8_rows_scratch() bytes, aligned to 64 */
 };
 

@@ -40,7 +40,10 @@ static void gemm_row(const struct rvl_i8_gemm_call *c, int row)
 				sum[j] = rvl_wrap_add(sum[j], v * w[j]);
 		}
 	}
-	requant(sum, c->scale, c->post, c->cols, c->y + row * c->y_stride);
+	if (c->sums)
+		memcpy(c->sums + row * NR, sum, sizeof(sum));
+	else
+		requant(sum, c->scale, c->post, c->cols, c->y + row * c->y_stride);
 }
 
 static void gemm(const struct rvl_i8_gemm_call *c)

@@ -172,6 +172,34 @@ static void complete(struct product *p, int64_t n, int32_t axis)
 					     .shape = { .rank = 1, .dim = { n } } };
 }
 
+/* Makes a product of bytes to bytes one whose result is float. */
+static void to_floats(struct product *p)
+{
+	struct rvl_kernel_desc *d = &p->d;
+	size_t n = d->n_in > 2 ? p->b.size / 4 : 0;
+
+	if (d->op == RVL_OP_Q_CONV)
+		d->op = RVL_OP_CONV;
+	else
+		d->op = d->attr.trans_a || d->attr.trans_b || n ? RVL_OP_GEMM : RVL_OP_MATMUL;
+	d->out[0].type = RVL_TYPE_F32;
+	d->out[0].quant = (struct rvl_kernel_quant) { 0 };
+	if (d->op == RVL_OP_GEMM)
+		d->attr.alpha = 0.5f;
+	if (test_rnd(2))
+		d->attr.f_lo = -3;
+	if (test_rnd(2))
+		d->attr.f_hi = 3;
+	for (size_t i = 0; i < n; i++)
+		((float *)(void *)p->b.p)[i] = 0.001f * (float)((int)test_rnd(20000) - 10000);
+	if (n)
+		d->in[2].type = RVL_TYPE_F32;
+	test_drop(&p->y);
+	test_drop(&p->ref);
+	p->y = test_guarded(test_bytes(&d->out[0]), 4);
+	p->ref = test_guarded(test_bytes(&d->out[0]), 4);
+}
+
 static void drop_product(struct product *p)
 {
 	test_drop(&p->x);
@@ -380,6 +408,8 @@ static void random_product(struct product *p)
 		random_conv(p);
 	else
 		random_matmul(p);
+	if ((p->d.op == RVL_OP_Q_CONV || p->d.op == RVL_OP_Q_MATMUL) && !test_rnd(6))
+		to_floats(p);
 }
 
 /* ---- comparison ---- */

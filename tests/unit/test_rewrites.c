@@ -281,8 +281,19 @@ static const struct rewrite products[] = {
 	  "y(2,10)" },
 	/* The result has a second reader, which needs it as a float. */
 	{ XW "out c; Conv xf wf -> c; QuantizeLinear c t z10 -> y",
-	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Conv xf f[1 -0.75] -> c; QuantizeLinear c "
-	  "f[2] u[10] -> y(2,10)" },
+	  "Conv x(0.5,3) s[4 -3](0.25,0) -> c; QuantizeLinear c f[2] u[10] -> y(2,10)" },
+	/* The result is a float: the sums are still those of bytes, and the bias is added as it is. */
+	{ XW "out c; Conv xf wf b -> c; const b f32 2 0.3 -0.2; Relu c -> y",
+	  "Conv x(0.5,3) s[4 -3](0.25,0) f[0.3 -0.2] -> c; Relu c -> y" },
+	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
+	    "DequantizeLinear w q z0 -> wf; Gemm xf wf b -> y alpha=2.0f; const b f32 2 1",
+	  "Gemm x(0.5,3) s[1 2 3 4](0.25,0) f[1 1] -> y" },
+	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
+	    "DequantizeLinear w q z0 -> wf; MatMul xf wf -> y",
+	  "MatMul x(0.5,3) s[1 2 3 4](0.25,0) -> y" },
+	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
+	    "DequantizeLinear w q z0 -> wf; Gemm xf wf b -> y; const b f32 1 1",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Gemm xf f[0.25 0.5 0.75 1] f[1] -> y" },
 	/* A float input. */
 	{ "in x f32 1,1,1,2; " S
 	  "const w s8 2,1,1,1 4 -3; out y; DequantizeLinear w q z0 -> wf; Conv x wf -> c; "
