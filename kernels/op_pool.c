@@ -9,6 +9,7 @@
 #endif
 
 #include "internal.h"
+#include "isa.h"
 #include "pool.h"
 #include "rows.h"
 #include "qmath.h"
@@ -22,6 +23,8 @@ struct rvl_pool_taps rvl_pool_taps(const struct rvl_conv_geom *g, const int32_t 
 
 	t.last = g->k[axis];
 	t.padded = g->k[axis];
+	if (t.at >= 0 && t.at + (g->k[axis] - 1) * g->d[axis] < n)
+		return t;	/* without a division */
 	if (t.at < 0)
 		t.first = (-t.at + g->d[axis] - 1) / g->d[axis];
 	if (t.at + (t.last - 1) * g->d[axis] >= n)
@@ -237,6 +240,25 @@ static void max_tap(enum rvl_type t, const void *x, int64_t n, void *best)
 		max_tap_s8(x, n, best);
 }
 
+#define MAX_TAPS 64
+
+/* The largest bytes under a window of at most MAX_TAPS elements, at least one. */
+static void max_bytes(const struct pixel *p, const struct window *w)
+{
+	const struct rvl_conv_geom *g = w->g;
+	const uint8_t *tap[MAX_TAPS];
+	int64_t taps = 0;
+
+	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
+		const char *row = p->x + (w->v.at + ky * g->d[0]) * g->xp.y + w->h.at * g->xp.x;
+
+		for (int64_t kx = w->h.first; kx < w->h.last; kx++)
+			tap[taps++] = (const uint8_t *)row + kx * g->d[1] * g->xp.x;
+	}
+	rvl_i8_kernels()->convert->largest(tap, taps, p->k->d.in[0].type == RVL_TYPE_S8 ? 0x80 : 0, p->n,
+					   (uint8_t *)p->y);
+}
+
 static void max_pixel(const struct pixel *p, const struct window *w)
 {
 	const struct rvl_conv_geom *g = w->g;
@@ -244,6 +266,10 @@ static void max_pixel(const struct pixel *p, const struct window *w)
 	size_t size = rvl_type_size(t), bytes = (size_t)p->n * size;
 	bool none = true;
 
+	if (size == 1 && inside(w) > 0 && inside(w) <= MAX_TAPS) {
+		max_bytes(p, w);
+		return;
+	}
 	for (int64_t ky = w->v.first; ky < w->v.last; ky++) {
 		for (int64_t kx = w->h.first; kx < w->h.last; kx++) {
 			int64_t at = (w->v.at + ky * g->d[0]) * g->xp.y +
@@ -267,6 +293,7 @@ struct pixels_run {
 	char *y;
 	const struct rvl_qaverage *average;
 	const float *value;	/* of the 256 bytes */
+	int64_t run;		/* channels that pixel() computes at a time */
 	void (*pixel)(const struct pixels_run *r, const struct pixel *p, const struct window *w);
 };
 
@@ -310,8 +337,8 @@ static void pixel_row(void *arg, uint32_t i)
 		struct pixel p = { .k = r->k };
 
 		w.h = rvl_pool_taps(g, r->k->d.attr.pad, 1, ox);
-		for (; p.c < g->c; p.c += RUN) {
-			p.n = g->c - p.c < RUN ? g->c - p.c : RUN;
+		for (; p.c < g->c; p.c += r->run) {
+			p.n = g->c - p.c < r->run ? g->c - p.c : r->run;
 			p.x = image + (size_t)p.c * size;
 			p.y = row + (size_t)(ox * g->yp.x + p.c) * size;
 			r->pixel(r, &p, &w);
@@ -322,7 +349,7 @@ static void pixel_row(void *arg, uint32_t i)
 static int run_max_nhwc(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			void *scratch, const struct rvl_pool *pool)
 {
-	struct pixels_run r = { .k = k, .x = in[0], .y = out[0], .pixel = max_of };
+	struct pixels_run r = { .k = k, .x = in[0], .y = out[0], .pixel = max_of, .run = k->g.c };
 
 	(void)scratch;
 	rvl_parallel(pool, (uint32_t)(k->g.n * k->g.oh), pixel_row, &r);
@@ -340,7 +367,7 @@ static void pixel_rows(struct pixels_run *r, const struct rvl_rows *c)
 
 static void max_rows(const struct rvl_kernel *k, const struct rvl_rows *c)
 {
-	struct pixels_run r = { .k = k, .pixel = max_of };
+	struct pixels_run r = { .k = k, .pixel = max_of, .run = k->g.c };
 
 	pixel_rows(&r, c);
 }
@@ -392,7 +419,7 @@ static void average_rows(const struct rvl_kernel *k, const struct rvl_rows *c)
 {
 	struct rvl_qaverage p = average_params(k);
 	float value[256];
-	struct pixels_run r = { .k = k, .average = &p, .value = value, .pixel = mean_of };
+	struct pixels_run r = { .k = k, .average = &p, .value = value, .pixel = mean_of, .run = RUN };
 
 	rvl_qaverage_values(&p, value);
 	pixel_rows(&r, c);
@@ -409,7 +436,7 @@ static int run_qaverage(const struct rvl_kernel *k, const void *const *in, void 
 	if (rvl_in_nhwc(&k->d)) {
 		float value[256];
 		struct pixels_run r = { .k = k, .x = in[0], .y = out[0], .average = &p,
-					.value = value, .pixel = mean_of };
+					.value = value, .pixel = mean_of, .run = RUN };
 
 		rvl_qaverage_values(&p, value);
 		rvl_parallel(pool, (uint32_t)(k->g.n * k->g.oh), pixel_row, &r);

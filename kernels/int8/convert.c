@@ -115,6 +115,64 @@ static __attribute__((target("avx2"))) void look_up_avx2(const uint8_t table[256
 #define rvl_i8_transpose_avx512 rvl_i8_transpose_avx2
 #endif
 
+/* Of bytes from @i on. */
+INLINE void largest_from(const uint8_t *const *p, int64_t taps, uint8_t flip, int64_t i, int64_t n, uint8_t *y)
+{
+	for (; i < n; i++) {
+		uint8_t best = p[0][i] ^ flip;
+
+		for (int64_t t = 1; t < taps; t++) {
+			uint8_t v = p[t][i] ^ flip;
+
+			best = v > best ? v : best;
+		}
+		y[i] = best ^ flip;
+	}
+}
+
+#ifdef __x86_64__
+/* Registers of bytes at a time; the largest ones stay in them. */
+#define LARGEST(target, step, reg, op, si) \
+	target INLINE int64_t largest_##reg(const uint8_t *const *p, int64_t taps, uint8_t flip, int64_t i, \
+					    int64_t n, uint8_t *y) \
+	{ \
+		const reg sign = op##_set1_epi8((char)flip); \
+		for (; i + (step) <= n; i += (step)) { \
+			reg best = op##_xor_##si(op##_loadu_##si((const reg *)(const void *)(p[0] + i)), sign); \
+			for (int64_t t = 1; t < taps; t++) { \
+				reg v = op##_loadu_##si((const reg *)(const void *)(p[t] + i)); \
+				best = op##_max_epu8(best, op##_xor_##si(v, sign)); \
+			} \
+			op##_storeu_##si((reg *)(void *)(y + i), op##_xor_##si(best, sign)); \
+		} \
+		return i; \
+	}
+
+LARGEST(, 16, __m128i, _mm, si128)
+LARGEST(__attribute__((target("avx2"))), 32, __m256i, _mm256, si256)
+
+static __attribute__((target("avx2"))) void largest_avx2(const uint8_t *const *p, int64_t taps, uint8_t flip,
+							 int64_t n, uint8_t *y)
+{
+	int64_t i = largest___m256i(p, taps, flip, 0, n, y);
+
+	i = largest___m128i(p, taps, flip, i, n, y);
+	largest_from(p, taps, flip, i, n, y);
+}
+
+#define largest_avx512 largest_avx2
+#endif
+
+static void largest_base(const uint8_t *const *p, int64_t taps, uint8_t flip, int64_t n, uint8_t *y)
+{
+	int64_t i = 0;
+
+#ifdef __x86_64__
+	i = largest___m128i(p, taps, flip, 0, n, y);
+#endif
+	largest_from(p, taps, flip, i, n, y);
+}
+
 INLINE void scale(const struct rvl_i8_floats *f, const int32_t *sum, int64_t n, float *y)
 {
 	const float *by = f->scale, *added = f->added, lo = f->lo, hi = f->hi;
@@ -155,7 +213,7 @@ INLINE void scale(const struct rvl_i8_floats *f, const int32_t *sum, int64_t n, 
 		.quantize = quantize_##set, .dequantize_u8 = dequantize_u8_##set, \
 		.dequantize_s8 = dequantize_s8_##set, .interleave3 = interleave3_##set, \
 		.add = add_##set, .mul = mul_##set, .look_up = look_up_##set, \
-		.transpose = rvl_i8_transpose_##set, \
+		.transpose = rvl_i8_transpose_##set, .largest = largest_##set, \
 	};
 
 #ifdef __aarch64__

@@ -42,6 +42,8 @@ struct rvl_i8_convert {
 	/* y[i] = table[x[i]]; @y may be @x */
 	void (*look_up)(const uint8_t table[256], const uint8_t *x, int64_t n, uint8_t *y);
 	rvl_i8_transpose_fn *transpose;
+	/* y[i] = the largest of p[t][i] for t < @taps, at least 1; bytes are compared XOR @flip, as uint8 */
+	void (*largest)(const uint8_t *const *p, int64_t taps, uint8_t flip, int64_t n, uint8_t *y);
 };
 
 extern const struct rvl_i8_convert rvl_i8_convert_base;
