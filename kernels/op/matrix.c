@@ -383,6 +383,155 @@ static void run_few(const struct product *p)
 		      1 + 65536 / (1 + p->m * p->k * RVL_F32_PAIR_COLS), few_panels, &f);
 }
 
+/* ---- the same by dot products of bytes ---- */
+
+/*
+ * Whether a constant right matrix is packed for the micro-kernels of int8/, of a set that multiplies bytes:
+ * sums of each column, [blocks][nr], then [block][k / kr][nr][kr]. uint8 are less 128 there.
+ */
+static bool is_dot(const struct product *p)
+{
+	const struct rvl_i8_kernels *f = rvl_i8_kernels();
+
+	return !f->widen && f->kr > 1 && p->c->in[1].shape.rank == 2 && p->k && p->k % f->kr == 0;
+}
+
+static int64_t dot_blocks(const struct product *p)
+{
+	return rvl_ceil_div(p->n, rvl_i8_kernels()->nr);
+}
+
+/* Bytes of the sums of the columns. */
+static int64_t dot_sums(const struct product *p)
+{
+	return rvl_round_up(dot_blocks(p) * rvl_i8_kernels()->nr * (int64_t)sizeof(int32_t), 64);
+}
+
+static int64_t dot_bytes(const struct product *p)
+{
+	return dot_sums(p) + dot_blocks(p) * rvl_i8_kernels()->nr * p->k;
+}
+
+static void pack_dot(const struct product *p, void *dst)
+{
+	const struct rvl_i8_kernels *f = rvl_i8_kernels();
+	const struct rvl_value *b = &p->c->in[1];
+	int8_t *w = (int8_t *)dst + dot_sums(p);
+	bool u8 = b->type == RVL_TYPE_U8;
+	int32_t *sum = dst;
+
+	memset(dst, 0, (size_t)dot_bytes(p));
+	for (int64_t k = 0; k < p->k; k++) {
+		int8_t *row = w + k / f->kr * f->nr * f->kr + k % f->kr;
+
+		for (int64_t n = 0; n < p->n; n++) {
+			int32_t v = rvl_ld8(b->data, k * p->bk + n * p->bn, u8) - (u8 ? 128 : 0);
+
+			row[n / f->nr * f->nr * p->k + n % f->nr * f->kr] = (int8_t)v;
+			sum[n] += v;
+		}
+	}
+}
+
+struct dot {
+	const struct product *p;
+	const struct rvl_i8_kernels *f;
+	uint32_t *total;	/* of each row less its zero point, modulo 2^32; NULL: no column has a zero point */
+};
+
+/* The zero point of a column, of int8 as they are packed. */
+static int32_t packed_zero(const struct product *p, int64_t col)
+{
+	bool u8 = p->c->in[1].type == RVL_TYPE_U8;
+
+	return (int32_t)zero_of(p->c, 3, col, p->n, p->n * p->k, 0) - (u8 ? 128 : 0);
+}
+
+/* Whether an operand has more than one zero point. */
+static bool has_zeros(const struct product *p, uint32_t input)
+{
+	return rvl_has(p->c, input) && rvl_count(&p->c->in[input]) > 1;
+}
+
+/* The zero point of row @row of the left operand. */
+static int32_t left_zero(const struct product *p, int64_t row)
+{
+	return (int32_t)zero_of(p->c, 2, row % p->m, p->m, p->m * p->k, row * p->k);
+}
+
+/* The results of row @row, [col, col + n), from sums less the zero point of all rows. */
+static void finish_dot(const struct dot *d, int64_t row, int64_t col, int64_t n, const int32_t *sum)
+{
+	const struct product *p = d->p;
+	const int32_t *columns = (const int32_t *)(const void *)p->c->packed + col;
+	int32_t *y = (int32_t *)p->c->out[0].data + row * p->n + col;
+
+	memcpy(y, sum, (size_t)n * sizeof(*y));
+	for (int64_t j = 0; has_zeros(p, 2) && j < n; j++)
+		y[j] = rvl_wrap_add(y[j], rvl_wrap_mul(-left_zero(p, row), columns[j]));
+	for (int64_t j = 0; d->total && j < n; j++)
+		y[j] = rvl_wrap_add(y[j], rvl_wrap_mul(-packed_zero(p, col + j), (int32_t)d->total[row]));
+}
+
+static void dot_range(void *arg, int64_t first, int64_t past)
+{
+	const struct dot *d = arg;
+	const struct product *p = d->p;
+	const struct rvl_i8_kernels *f = d->f;
+	const int8_t *w = (const int8_t *)(const void *)p->c->packed + dot_sums(p);
+	bool u8 = p->c->in[0].type == RVL_TYPE_U8;
+	int32_t less = f->offset[u8] + (has_zeros(p, 2) ? 0 : left_zero(p, 0));
+	int64_t all = left_rows(p);
+	int32_t sums[RVL_I8_TILE] __attribute__((aligned(64))), bias[RVL_I8_TILE] __attribute__((aligned(64)));
+	const uint8_t *rows[RVL_I8_TILE];
+
+	for (int64_t b = first; b < past; b++) {
+		const int32_t *columns = (const int32_t *)(const void *)p->c->packed + b * f->nr;
+		int64_t cols = rvl_least(f->nr, p->n - b * f->nr);
+
+		for (int j = 0; j < f->nr; j++)
+			bias[j] = rvl_wrap_mul(-less, columns[j]);
+		for (int64_t r = 0; r < all; r += f->mr) {
+			int64_t some = rvl_least(f->mr, all - r);
+			const struct rvl_i8_gemm_call c = {
+				.a = rows, .taps = 1, .kc = p->k, .w = w + b * f->nr * p->k, .bias = bias,
+				.sums = sums, .rows = (int)some, .cols = (int)cols, .x_u8 = u8,
+			};
+
+			for (int64_t i = 0; i < f->mr; i++)
+				rows[i] = (const uint8_t *)p->c->in[0].data + (r + (i < some ? i : 0)) * p->k;
+			f->gemm(&c);
+			for (int64_t i = 0; i < some; i++)
+				finish_dot(d, r + i, b * f->nr, cols, sums + i * f->nr);
+		}
+	}
+}
+
+static void total_rows(const struct product *p, uint32_t *total)
+{
+	const struct rvl_value *a = &p->c->in[0];
+
+	for (int64_t r = 0; r < left_rows(p); r++) {
+		total[r] = 0 - (uint32_t)p->k * (uint32_t)left_zero(p, r);
+		for (int64_t k = 0; k < p->k; k++)
+			total[r] += (uint32_t)rvl_ld8(a->data, r * p->k + k, a->type == RVL_TYPE_U8);
+	}
+}
+
+static void run_dot(const struct product *p)
+{
+	struct dot d = { .p = p, .f = rvl_i8_kernels() };
+
+	if (!left_rows(p))
+		return;
+	for (int64_t n = 0; n < (has_zeros(p, 3) ? p->n : 1) && !d.total; n++)
+		if (packed_zero(p, n))
+			d.total = p->c->scratch;
+	if (d.total)
+		total_rows(p, d.total);
+	rvl_for_range(p->c, dot_blocks(p), 1 + 65536 / (1 + left_rows(p) * p->k * d.f->nr), dot_range, &d);
+}
+
 static int64_t product_scratch(const struct product *p)
 {
 	struct rvl_f32_job j;
@@ -408,7 +557,9 @@ static int run_product(struct product *p)
 		return 0;
 	}
 	if (is_exact(p)) {
-		if (has_few_rows(p))
+		if (p->c->packed && is_dot(p))
+			run_dot(p);
+		else if (has_few_rows(p))
 			run_few(p);
 		else
 			run_exact(p);
@@ -551,7 +702,9 @@ static int64_t packed_matmul_integer(const struct rvl_call *c)
 
 	if (!c->in[1].data || matmul_extent(&copy, &p))
 		return 0;
-	return rvl_ceil_div(matrices_of(&p) * packed_matrix(&p), (int64_t)sizeof(float));
+	p.c = c;
+	return rvl_ceil_div(is_dot(&p) ? dot_bytes(&p) : matrices_of(&p) * packed_matrix(&p),
+			    (int64_t)sizeof(float));
 }
 
 static void pack_matmul_integer(const struct rvl_call *c, float *dst)
@@ -563,6 +716,10 @@ static void pack_matmul_integer(const struct rvl_call *c, float *dst)
 
 	if (matmul_extent(&copy, &p))
 		return;
+	if (is_dot(&p)) {
+		pack_dot(&p, dst);
+		return;
+	}
 	for (int64_t m = matrices_of(&p); m > 0; m--, x += p.k * p.n, to += packed_matrix(&p))
 		rvl_f32_pack_pairs(x, p.k, p.n, to);
 }

@@ -159,6 +159,11 @@ START_TEST(products_with_zero_points)
 	op_ok(1);
 	op_want(0, RVL_TYPE_S32, DIMS(0, 1), NULL, 0);
 	op_begin("MatMulInteger", 10);
+	IN_EMPTY(U8, DIMS(0, 8));
+	OP_CONST(U8, uint8_t, DIMS(8, 1), 3, 4, 5, 6, 7, 8, 9, 10);
+	op_ok(1);
+	op_want(0, RVL_TYPE_S32, DIMS(0, 1), NULL, 0);
+	op_begin("MatMulInteger", 10);
 	IN_U8(DIMS(1, 2), 1, 2);
 	IN_U8(DIMS(2, 1), 3, 4);
 	IN_U8(DIMS(3), 1, 2, 3);
@@ -172,33 +177,39 @@ START_TEST(products_with_zero_points)
 }
 END_TEST
 
-/* Sums beyond 2^24, which float does not hold, over several blocks and panels; few rows or many; b constant or not. */
+/*
+ * Sums beyond 2^24, which float does not hold, over several blocks and panels; few rows or many; b constant or
+ * not; with a whole number of steps of every set or not; of uint8 or int8.
+ */
 START_TEST(long_products_of_bytes)
 {
-	enum { M = 21, K = 701, N = 37 };
-	int m = _i & 2 ? M : 5;
-	static uint8_t a[M * K], b[K * N], za[M], z[N];
+	enum { M = 21, MOST = 704, N = 37 };
+	int m = _i & 2 ? M : 5, length = _i & 4 ? MOST : 701;
+	enum rvl_type type = _i & 8 ? RVL_TYPE_S8 : RVL_TYPE_U8;
+	int32_t least = type == RVL_TYPE_S8 ? -128 : 0;
+	static uint8_t a[M * MOST], b[MOST * N], za[M], z[N];
 	static int32_t y[M * N];
 
-	for (int i = 0; i < M * K; i++)
-		a[i] = i % 5 ? 255 : (uint8_t)i;
-	for (int i = 0; i < K * N; i++)
-		b[i] = i % 7 ? 255 - i % 3 : (uint8_t)i;
+	for (int i = 0; i < M * length; i++)
+		a[i] = (uint8_t)(least + (i % 5 ? 255 : i & 255));
+	for (int i = 0; i < length * N; i++)
+		b[i] = (uint8_t)(least + (i % 7 ? 255 - i % 3 : i & 255));
 	for (int i = 0; i < N; i++)
-		z[i] = (uint8_t)(i % 4);
+		z[i] = (uint8_t)(least + i % 4);
 	for (int i = 0; i < M; i++)
-		za[i] = (uint8_t)(i % 3);
+		za[i] = (uint8_t)(least + i % 3);
 	for (int i = 0; i < M * N; i++) {
 		y[i] = 0;
-		for (int k = 0; k < K; k++)
-			y[i] += (a[i / N * K + k] - za[i / N]) * (b[k * N + i % N] - z[i % N]);
+		for (int k = 0; k < length; k++)	/* both add @least, to values and zero points */
+			y[i] += ((uint8_t)(a[i / N * length + k] - least) - i / N % 3) *
+				((uint8_t)(b[k * N + i % N] - least) - i % N % 4);
 	}
 	ck_assert_int_gt(y[N], 1 << 24);
 	op_begin("MatMulInteger", 10);
-	op_in(RVL_TYPE_U8, DIMS(m, K), a, m * K);
-	(_i & 1 ? op_const : op_in)(RVL_TYPE_U8, DIMS(K, N), b, K * N);
-	op_in(RVL_TYPE_U8, DIMS(m), za, m);
-	op_in(RVL_TYPE_U8, DIMS(N), z, N);
+	op_in(type, DIMS(m, length), a, m * length);
+	(_i & 1 ? op_const : op_in)(type, DIMS(length, N), b, length * N);
+	op_in(type, DIMS(m), za, m);
+	op_in(type, DIMS(N), z, N);
 	op_ok(1);
 	op_want(0, RVL_TYPE_S32, DIMS(m, N), y, m * N);
 }
@@ -436,7 +447,7 @@ int main(void)
 	tcase_add_test(t, products_that_do_not_fit);
 	tcase_add_test(t, long_rows);
 	tcase_add_test(t, products_with_zero_points);
-	tcase_add_loop_test(t, long_products_of_bytes, 0, 4);
+	tcase_add_loop_test(t, long_products_of_bytes, 0, 16);
 	tcase_add_test(t, general_products);
 	tcase_add_test(t, general_products_that_do_not_fit);
 	tcase_add_test(t, determinants);
