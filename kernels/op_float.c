@@ -293,6 +293,8 @@ int rvl_setup_gemm(struct rvl_kernel *k, bool reference, char *why)
 	bool has_c = d->n_in > 2 && d->in[2].type != RVL_TYPE_NONE;
 	int rc;
 
+	if (reads_bytes(d) && has_c && d->attr.beta != 1.0f)
+		return rvl_why(why, "C is not added as it is, but A and B are bytes");
 	if (reads_bytes(d))
 		return rvl_setup_qmatmul(k, reference, why);
 	if (!all_float(d))

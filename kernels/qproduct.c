@@ -21,8 +21,9 @@ bool rvl_q_fits(const struct rvl_kernel_desc *d)
 {
 	bool made = rvl_op_traits(d->op) & RVL_TRAIT_MADE;
 
-	return rvl_q_is_byte(&d->in[0], false) && rvl_q_is_byte(&d->in[1], true) &&
-	       (made ? rvl_q_is_byte(&d->out[0], false) : d->out[0].type == RVL_TYPE_F32);
+	if (!rvl_q_is_byte(&d->in[0], false) || !rvl_q_is_byte(&d->in[1], true))
+		return false;
+	return made ? rvl_q_is_byte(&d->out[0], false) : d->out[0].type == RVL_TYPE_F32 && !d->attr.sc_length;
 }
 
 struct rvl_qparams rvl_q_with_bias(const struct rvl_kernel *k, const void *const *in)

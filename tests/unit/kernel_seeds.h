@@ -62,6 +62,10 @@ static const struct seed seeds[] = {
 	{ RVL_OP_Q_AVERAGE_POOL, "u1x3x5x5qh", "u1x3x5x5qh", 3, 1, 1 },
 	{ RVL_OP_Q_GLOBAL_AVERAGE_POOL, "u1x3x5x5qh", "u1x3x1x1q", 1, 0, 1 },
 	{ RVL_OP_Q_RESCALE, "u1x3x2x2qh", "b1x3x2x2qh", 1, 0, 1 },
+	{ RVL_OP_CONV, "u1x4x6x6qh b4x2x3x3Q f4", "f1x4x6x6", 3, 1, 2 },
+	{ RVL_OP_CONV, "b1x4x6x6q b4x1x3x3q", "f1x4x6x6h", 3, 1, 4 },
+	{ RVL_OP_GEMM, "u3x4q b4x5q f5", "f3x5", 1, 0, 1 },
+	{ RVL_OP_MATMUL, "u2x3x4q b4x5q", "f2x3x5", 1, 0, 1 },
 };
 
 #define SEEDS (int)(sizeof(seeds) / sizeof(seeds[0]))
