@@ -37,6 +37,8 @@ CFLAGS_kernels/op_pool := -O3
 CFLAGS_kernels/op_pool_rows := -O3 -fno-trapping-math
 CFLAGS_kernels/op/resize := -O3
 CFLAGS_kernels/int8/convert := -O3 -fno-trapping-math
+# Sums of the channels of each pixel, and the part of each result that they make.
+CFLAGS_kernels/int8/sums := -O3
 CFLAGS_kernels/int8/binary := -O3 -fno-trapping-math
 # Loops over the codes of a slice are written for the vectoriser.
 CFLAGS_kernels/ibtf/slices := -O3
@@ -74,6 +76,8 @@ $(eval $(call unit_test,op_quantise,compiler kernels uapi,-lm))
 $(eval $(call unit_test,op_qlinear,kernels uapi,-lm))
 $(eval $(call unit_test,op_norm,kernels uapi,-lm))
 $(eval $(call unit_test,op_matrix,kernels uapi,-lm))
+$(eval $(call program,unit/test_op_integer,tests/unit/test_op_integer.c tests/int8/avxvnni_model.c,kernels uapi,-Wl$(comma)--wrap=rvl_i8_kernels -lm $(CHECK_LIBS)))
+UNIT_TESTS += $(BUILD)/unit/test_op_integer
 $(eval $(call unit_test,op_attention,kernels uapi,-lm))
 $(eval $(call unit_test,op_sequence,kernels uapi,-lm))
 $(eval $(call program,unit/test_conv_cases,tests/unit/test_conv_cases.c tests/conv/conv_cases.c,uapi,$(CHECK_LIBS)))

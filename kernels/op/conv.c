@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "float/conv_transpose.h"
+#include "int8/sums.h"
 #include "isa.h"
 #include "qmath.h"
 #include "sizes.h"
@@ -425,15 +426,41 @@ static int64_t pairs_of_weights(const struct rvl_f32_conv *f)
 	return rvl_round_up(f->group * f->m_group * f->c_group * f->taps, 16);
 }
 
-/* The images and the weights that are not packed, as pairs, and the memory of the convolution. */
+/* The same convolution of bytes. */
+static struct rvl_i8_sums_conv sums_conv(const struct conv *v)
+{
+	const struct rvl_call *c = v->c;
+
+	return (struct rvl_i8_sums_conv) {
+		.c = c, .w = v->w, .images = v->x->shape.dim[0], .group = group_of(c),
+		.m_group = v->m_group, .c_group = v->c_group, .in = v->in, .out = v->out, .taps = v->taps,
+		.x = v->x->data, .x_u8 = v->x->type == RVL_TYPE_U8, .packed = c->packed,
+		.y = c->out[0].data,
+	};
+}
+
+/* Memory for the zero points of packed bytes. */
+static int64_t zeros_bytes(const struct conv *v)
+{
+	return rvl_round_up(v->m * (int64_t)sizeof(int32_t), 64);
+}
+
+/*
+ * That of the convolution of bytes; or the images and the weights that are not packed, as pairs, and the memory of
+ * the convolution of these.
+ */
 static int64_t scratch_integer(const struct rvl_call *c)
 {
 	struct rvl_call copy = *c;
+	struct rvl_i8_sums_conv s;
 	struct rvl_f32_conv f;
 	struct conv v;
 
 	if (start_integer(&copy, &v))
 		return 0;
+	s = sums_conv(&v);
+	if (c->packed && rvl_i8_sums_conv_fits(&s))
+		return zeros_bytes(&v) + rvl_i8_sums_conv_scratch(&s);
 	f = exact_conv(&v);
 	return (pairs_of_image(&f) + (c->packed ? 0 : pairs_of_weights(&f))) * (int64_t)sizeof(float) +
 	       rvl_f32_conv_scratch(&f);
@@ -450,14 +477,20 @@ static float weights_at(const void *ctx, int64_t at)
 	return rvl_f32_pair(weight(v, &p, first), c + 1 < v->c_group ? weight(v, &p, first + v->taps) : 0);
 }
 
-/* Floats of the packed weights; 0 where only a run knows the weights or their zero points. */
+/* Floats that hold the packed weights; 0 where only a run knows the weights, or as pairs their zero points. */
 static int64_t packed_integer(const struct rvl_call *c)
 {
 	struct rvl_call copy = *c;
+	struct rvl_i8_sums_conv s;
 	struct rvl_f32_conv f;
 	struct conv v;
 
-	if (!c->in[1].data || start_integer(&copy, &v) || (v.wz && !v.wz->data))
+	if (!c->in[1].data || start_integer(&copy, &v))
+		return 0;
+	s = sums_conv(&v);
+	if (rvl_i8_sums_conv_fits(&s))
+		return rvl_ceil_div(rvl_i8_sums_conv_bytes(&s), (int64_t)sizeof(float));
+	if (v.wz && !v.wz->data)
 		return 0;
 	f = exact_conv(&v);
 	return rvl_f32_conv_packed(&f);
@@ -466,11 +499,17 @@ static int64_t packed_integer(const struct rvl_call *c)
 static void pack_integer(const struct rvl_call *c, float *dst)
 {
 	struct rvl_call copy = *c;
+	struct rvl_i8_sums_conv s;
 	struct rvl_f32_conv f;
 	struct conv v;
 
 	if (start_integer(&copy, &v))
 		return;
+	s = sums_conv(&v);
+	if (rvl_i8_sums_conv_fits(&s)) {
+		rvl_i8_sums_conv_pack(&s, v.weights->data, v.weights->type == RVL_TYPE_U8, dst);
+		return;
+	}
 	f = exact_conv(&v);
 	rvl_f32_pack_conv_by(&f, weights_at, &v, dst);
 }
@@ -500,9 +539,30 @@ static void pair_range(void *arg, int64_t first, int64_t past)
 	}
 }
 
+/* The zero point of the weights of channel @m as they are packed. */
+static int32_t packed_zero(const struct conv *v, int64_t m)
+{
+	int32_t z = v->wz ? rvl_ld8(v->wz->data, rvl_count(v->wz) > 1 ? m : 0, v->wz->type == RVL_TYPE_U8) : 0;
+
+	return z - (v->weights->type == RVL_TYPE_U8 ? 128 : 0);
+}
+
+static void run_sums(const struct conv *v, struct rvl_i8_sums_conv *s)
+{
+	int32_t *zeros = v->c->scratch;
+
+	for (int64_t m = 0; m < v->m; m++) {
+		zeros[m] = packed_zero(v, m);
+		if (zeros[m])
+			s->zeros = zeros;
+	}
+	rvl_i8_sums_conv_run(s, (char *)v->c->scratch + zeros_bytes(v));
+}
+
 static int run_integer(struct rvl_call *c)
 {
 	struct to_pairs image = { .to = c->scratch };
+	struct rvl_i8_sums_conv s;
 	float *memory = c->scratch;
 	struct rvl_f32_conv f;
 	struct conv v;
@@ -512,6 +572,12 @@ static int run_integer(struct rvl_call *c)
 		return rc;
 	if (rvl_has(c, 2))
 		image.zero = (int32_t)rvl_element_int(c->in[2].type, c->in[2].data, 0);
+	s = sums_conv(&v);
+	s.zero = image.zero;
+	if (c->packed && rvl_i8_sums_conv_fits(&s)) {
+		run_sums(&v, &s);
+		return 0;
+	}
 	f = exact_conv(&v);
 	image.v = &v;
 	image.channels = f.c_group;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "float/product.h"
+#include "int8/int8.h"
+#include "int8/sums.h"
 #include "isa.h"
 #include "qmath.h"
 #include "rivulet_op.h"
@@ -385,57 +387,39 @@ static void run_few(const struct product *p)
 
 /* ---- the same by dot products of bytes ---- */
 
-/*
- * Whether a constant right matrix is packed for the micro-kernels of int8/, of a set that multiplies bytes:
- * sums of each column, [blocks][nr], then [block][k / kr][nr][kr]. uint8 are less 128 there.
- */
+/* Whether a constant right matrix is packed by int8/sums.h. */
 static bool is_dot(const struct product *p)
 {
-	const struct rvl_i8_kernels *f = rvl_i8_kernels();
-
-	return !f->widen && f->kr > 1 && p->c->in[1].shape.rank == 2 && p->k && p->k % f->kr == 0;
+	return rvl_i8_has_sums() && p->c->in[1].shape.rank == 2 && p->k && rvl_i8_sums_channels(p->k) == p->k;
 }
 
-static int64_t dot_blocks(const struct product *p)
+static struct rvl_i8_weights dot_weights(const struct product *p)
 {
-	return rvl_ceil_div(p->n, rvl_i8_kernels()->nr);
-}
+	const struct rvl_value *b = &p->c->in[1];
 
-/* Bytes of the sums of the columns. */
-static int64_t dot_sums(const struct product *p)
-{
-	return rvl_round_up(dot_blocks(p) * rvl_i8_kernels()->nr * (int64_t)sizeof(int32_t), 64);
+	return (struct rvl_i8_weights) {
+		.data = b->data, .u8 = b->type == RVL_TYPE_U8, .n = p->n, .taps = 1, .channels = p->k,
+		.n_step = p->bn, .channel_step = p->bk,
+	};
 }
 
 static int64_t dot_bytes(const struct product *p)
 {
-	return dot_sums(p) + dot_blocks(p) * rvl_i8_kernels()->nr * p->k;
+	struct rvl_i8_weights w = dot_weights(p);
+
+	return rvl_i8_sums_bytes(&w);
 }
 
 static void pack_dot(const struct product *p, void *dst)
 {
-	const struct rvl_i8_kernels *f = rvl_i8_kernels();
-	const struct rvl_value *b = &p->c->in[1];
-	int8_t *w = (int8_t *)dst + dot_sums(p);
-	bool u8 = b->type == RVL_TYPE_U8;
-	int32_t *sum = dst;
+	struct rvl_i8_weights w = dot_weights(p);
 
-	memset(dst, 0, (size_t)dot_bytes(p));
-	for (int64_t k = 0; k < p->k; k++) {
-		int8_t *row = w + k / f->kr * f->nr * f->kr + k % f->kr;
-
-		for (int64_t n = 0; n < p->n; n++) {
-			int32_t v = rvl_ld8(b->data, k * p->bk + n * p->bn, u8) - (u8 ? 128 : 0);
-
-			row[n / f->nr * f->nr * p->k + n % f->nr * f->kr] = (int8_t)v;
-			sum[n] += v;
-		}
-	}
+	rvl_i8_sums_pack(&w, dst);
 }
 
 struct dot {
 	const struct product *p;
-	const struct rvl_i8_kernels *f;
+	struct rvl_i8_sums s;
 	uint32_t *total;	/* of each row less its zero point, modulo 2^32; NULL: no column has a zero point */
 };
 
@@ -463,7 +447,7 @@ static int32_t left_zero(const struct product *p, int64_t row)
 static void finish_dot(const struct dot *d, int64_t row, int64_t col, int64_t n, const int32_t *sum)
 {
 	const struct product *p = d->p;
-	const int32_t *columns = (const int32_t *)(const void *)p->c->packed + col;
+	const int32_t *columns = rvl_i8_sums_columns(&d->s) + col;
 	int32_t *y = (int32_t *)p->c->out[0].data + row * p->n + col;
 
 	memcpy(y, sum, (size_t)n * sizeof(*y));
@@ -477,34 +461,20 @@ static void dot_range(void *arg, int64_t first, int64_t past)
 {
 	const struct dot *d = arg;
 	const struct product *p = d->p;
-	const struct rvl_i8_kernels *f = d->f;
-	const int8_t *w = (const int8_t *)(const void *)p->c->packed + dot_sums(p);
-	bool u8 = p->c->in[0].type == RVL_TYPE_U8;
-	int32_t less = f->offset[u8] + (has_zeros(p, 2) ? 0 : left_zero(p, 0));
-	int64_t all = left_rows(p);
-	int32_t sums[RVL_I8_TILE] __attribute__((aligned(64))), bias[RVL_I8_TILE] __attribute__((aligned(64)));
+	int64_t all = left_rows(p), nr = rvl_i8_sums_nr(), mr = rvl_i8_sums_mr();
+	int32_t sums[RVL_I8_TILE] __attribute__((aligned(64)));
 	const uint8_t *rows[RVL_I8_TILE];
 
-	for (int64_t b = first; b < past; b++) {
-		const int32_t *columns = (const int32_t *)(const void *)p->c->packed + b * f->nr;
-		int64_t cols = rvl_least(f->nr, p->n - b * f->nr);
+	for (int64_t b = first; b < past; b++)
+		for (int64_t r = 0; r < all; r += mr) {
+			int64_t some = rvl_least(mr, all - r);
 
-		for (int j = 0; j < f->nr; j++)
-			bias[j] = rvl_wrap_mul(-less, columns[j]);
-		for (int64_t r = 0; r < all; r += f->mr) {
-			int64_t some = rvl_least(f->mr, all - r);
-			const struct rvl_i8_gemm_call c = {
-				.a = rows, .taps = 1, .kc = p->k, .w = w + b * f->nr * p->k, .bias = bias,
-				.sums = sums, .rows = (int)some, .cols = (int)cols, .x_u8 = u8,
-			};
-
-			for (int64_t i = 0; i < f->mr; i++)
+			for (int64_t i = 0; i < mr; i++)
 				rows[i] = (const uint8_t *)p->c->in[0].data + (r + (i < some ? i : 0)) * p->k;
-			f->gemm(&c);
+			rvl_i8_sums_tile(&d->s, b, rows, 1, (int)some, sums);
 			for (int64_t i = 0; i < some; i++)
-				finish_dot(d, r + i, b * f->nr, cols, sums + i * f->nr);
+				finish_dot(d, r + i, b * nr, rvl_least(nr, p->n - b * nr), sums + i * nr);
 		}
-	}
 }
 
 static void total_rows(const struct product *p, uint32_t *total)
@@ -520,7 +490,14 @@ static void total_rows(const struct product *p, uint32_t *total)
 
 static void run_dot(const struct product *p)
 {
-	struct dot d = { .p = p, .f = rvl_i8_kernels() };
+	int64_t nr = rvl_i8_sums_nr();
+	struct dot d = {
+		.p = p,
+		.s = {
+			.packed = p->c->packed, .n = p->n, .k = p->k, .x_u8 = p->c->in[0].type == RVL_TYPE_U8,
+			.zero = has_zeros(p, 2) ? 0 : left_zero(p, 0),
+		},
+	};
 
 	if (!left_rows(p))
 		return;
@@ -529,7 +506,7 @@ static void run_dot(const struct product *p)
 			d.total = p->c->scratch;
 	if (d.total)
 		total_rows(p, d.total);
-	rvl_for_range(p->c, dot_blocks(p), 1 + 65536 / (1 + left_rows(p) * p->k * d.f->nr), dot_range, &d);
+	rvl_for_range(p->c, rvl_ceil_div(p->n, nr), 1 + 65536 / (1 + left_rows(p) * p->k * nr), dot_range, &d);
 }
 
 static int64_t product_scratch(const struct product *p)
