@@ -72,10 +72,16 @@ TARGET INLINE void add_wide(vec sum[MR][2], const uint8_t *const x[MR], int64_t 
 
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
-		vec a = broadcast(x[i] + at);
+		vec a, b;
 
-		sum[i][0] = V_ADD32(sum[i][0], V_MADD(a, w0));
-		sum[i][1] = V_ADD32(sum[i][1], V_MADD(a, w1));
+		/* The compiler would read the rows of several steps ahead, and spill sums. */
+		__asm__("vpbroadcastd %[x], %[a]\n\t"
+			"vpmaddwd %[w0], %[a], %[b]\n\t"
+			"vpmaddwd %[w1], %[a], %[a]\n\t"
+			"vpaddd %[b], %[lo], %[lo]\n\t"
+			"vpaddd %[a], %[hi], %[hi]"
+			: [lo] "+x"(sum[i][0]), [hi] "+x"(sum[i][1]), [a] "=&x"(a), [b] "=&x"(b)
+			: [x] "m"(*(const int8_t(*)[RVL_I8_QUAD])(x[i] + at)), [w0] "x"(w0), [w1] "x"(w1));
 	}
 }
 
@@ -99,10 +105,11 @@ TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows)
 		add_narrow(sum, x, p->x, w + p->w * QUAD_BYTES, ones, rows);
 	keep(sum, rows);
 	for (p = end - q->wide; p < end; p++) {
-		add_wide(sum, x, p->x, w + p->w * QUAD_BYTES, rows, 0);
-		__asm__("" : "+r"(w));	/* else the compiler keeps the weights and spills sums */
-		keep(sum, rows);
-		add_wide(sum, x, p->x + RVL_I8_QUAD, w + p->w * QUAD_BYTES, rows, 1);
+		const int8_t *v = w + p->w * QUAD_BYTES;
+
+		add_wide(sum, x, p->x, v, rows, 0);
+		__asm__("" : "+r"(v));	/* else the compiler keeps the weights and spills sums */
+		add_wide(sum, x, p->x + RVL_I8_QUAD, v, rows, 1);
 	}
 	end_sums(c, sum, rows);
 }
