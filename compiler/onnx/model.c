@@ -229,7 +229,7 @@ int rvl_onnx_scan_graph(struct rvl_graph *g, struct rvl_msg graph, struct rvl_on
 	return scan_lists(g, m, err);
 }
 
-/* TensorShapeProto.Dimension: the value, or -1 and the name of a symbol. */
+/* TensorShapeProto.Dimension: the value, or -1 and perhaps the name of a symbol. A negative value is unknown. */
 struct dim {
 	int64_t value;
 	struct rvl_span symbol;
@@ -247,10 +247,10 @@ static int dim_field(const struct rvl_msg *m, const struct rvl_field *f, void *a
 		return 0;
 	if (rvl_field_is(m, f, RVL_WIRE_VARINT))
 		return -EBADMSG;
-	if (f->u > RVL_MAX_DIM)
+	dim->value = (int64_t)f->u < 0 ? -1 : (int64_t)f->u;
+	if (dim->value > RVL_MAX_DIM)
 		return rvl_fail(m->err, -E2BIG, "a dimension of %lld at byte %zu is not in 0..%d",
-				(long long)f->u, f->at, RVL_MAX_DIM);
-	dim->value = (int64_t)f->u;
+				(long long)dim->value, f->at, RVL_MAX_DIM);
 	return 0;
 }
 

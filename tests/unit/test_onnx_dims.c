@@ -21,8 +21,8 @@ static struct pb value(const char *name, const char *dims)
 	for (char *save, *w = strtok_r(buf, " ", &save); w; w = strtok_r(NULL, " ", &save)) {
 		struct pb d = { .p = NULL };
 
-		if (*w >= '0' && *w <= '9')
-			pb_int(&d, 1, (uint64_t)atoi(w));
+		if (*w == '-' || (*w >= '0' && *w <= '9'))
+			pb_int(&d, 1, (uint64_t)(int64_t)atoi(w));
 		else
 			pb_str(&d, 2, w);
 		pb_msg(&s, 1, &d);
@@ -116,6 +116,15 @@ START_TEST(a_shape_of_one_input_names_dimensions_of_all)
 }
 END_TEST
 
+/* PaddlePaddle's exporter writes -1 where a dimension is unknown. */
+START_TEST(a_negative_dimension_is_unknown)
+{
+	has_dims("-1 3", "-1 3", OPTS(.batch = 2), 2, 3);
+	has_dims("-1 -1", "4 1", OPTS(SHAPES({ "x", DIM2(4, 5) })), 4, 5);
+	fails("2 -1", "2 3", OPTS(.batch = 2), -EINVAL, "has a symbolic or unknown dimension");
+}
+END_TEST
+
 START_TEST(contradictions_are_refused)
 {
 	fails("N T", "N T", OPTS(SHAPES({ "x", { .rank = 1, .dim = { 3 } } })), -EINVAL,
@@ -187,6 +196,7 @@ int main(void)
 
 	tcase_add_test(t, a_name_has_one_value);
 	tcase_add_test(t, a_shape_of_one_input_names_dimensions_of_all);
+	tcase_add_test(t, a_negative_dimension_is_unknown);
 	tcase_add_test(t, contradictions_are_refused);
 	tcase_add_test(t, unknown_names_are_refused);
 	tcase_add_test(t, values_are_bounded);
