@@ -62,6 +62,7 @@ struct rvl_f32_math {
 	void (*tanh)(const float *x, int64_t n, float *y);
 	void (*erf)(const float *x, int64_t n, float *y);
 	void (*erfc)(const float *x, int64_t n, float *y);
+	void (*hard_swish)(const float *x, int64_t n, float *y);
 };
 
 /* @rows rows of @n bytes, less their zero point. */

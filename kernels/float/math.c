@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exp, sigmoid, tanh, erf and erfc of float32. The loops have no branches, so that the compiler
+ * exp, sigmoid, tanh, erf, erfc and HardSwish of float32. The loops have no branches, so that the compiler
  * vectorises them for each instruction set. A product and an addition are rounded separately in
  * every set (-ffp-contract=off), so that the results have the same bits everywhere; tables of
  * quantised functions are made of them. The polynomials are those of Cephes, but for tanh.
@@ -162,6 +162,15 @@ INLINE float erfc_of(float x)
 	return a < 1.0f ? 1.0f - small_erf(x) : x < 0.0f ? 2.0f - tail : tail;
 }
 
+/* x times HardSigmoid of x, whose alpha is 1/6. What is not a number stays so. */
+INLINE float hard_swish_of(float x)
+{
+	float v = x * (1.0f / 6.0f) + 0.5f;
+
+	v = v < 0.0f ? 0.0f : v;
+	return x * (v > 1.0f ? 1.0f : v);
+}
+
 #define FUNCTION(name, set, target) \
 	static target void name##_##set(const float *x, int64_t n, float *y) \
 	{ \
@@ -175,9 +184,10 @@ INLINE float erfc_of(float x)
 	FUNCTION(tanh, set, target) \
 	FUNCTION(erf, set, target) \
 	FUNCTION(erfc, set, target) \
+	FUNCTION(hard_swish, set, target) \
 	const struct rvl_f32_math rvl_f32_math_##set = { \
 		.exp = exp_##set, .sigmoid = sigmoid_##set, .tanh = tanh_##set, .erf = erf_##set, \
-		.erfc = erfc_##set, \
+		.erfc = erfc_##set, .hard_swish = hard_swish_##set, \
 	};
 
 FUNCTIONS(base, )

@@ -265,6 +265,14 @@ static double sigmoid(double x)
 	return 1 / (1 + exp(-x));
 }
 
+/* Rounded as ONNX's function HardSwish in float: the exact value is far from it beside -3, where terms cancel. */
+static double hard_swish(double x)
+{
+	float factor = (float)x * (1.0f / 6.0f) + 0.5f;
+
+	return x * (double)(isnan(factor) ? factor : fminf(fmaxf(factor, 0.0f), 1.0f));
+}
+
 static const struct function {
 	const char *name;
 	size_t at;
@@ -275,6 +283,7 @@ static const struct function {
 	{ "tanh", offsetof(struct rvl_f32_math, tanh), tanh },
 	{ "erf", offsetof(struct rvl_f32_math, erf), erf },
 	{ "erfc", offsetof(struct rvl_f32_math, erfc), erfc },
+	{ "hard_swish", offsetof(struct rvl_f32_math, hard_swish), hard_swish },
 };
 
 static void call(const struct function *f, const float *x, float *y)
