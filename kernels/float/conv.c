@@ -6,6 +6,8 @@
  */
 #include "float/conv.h"
 
+#include <math.h>
+
 #include "float/gather.h"
 #include "float/plane.h"
 #include "float/rows.h"
@@ -49,6 +51,64 @@ static struct rvl_f32_job job_of(const struct rvl_f32_conv *v)
 		.added_scale = 1, .bias = v->bias, .lo = v->lo, .hi = v->hi, .y = v->y,
 		.y_row = v->out, .exact = v->exact, .sums = v->sums,
 	};
+}
+
+/* ---- one result for each channel ---- */
+
+/*
+ * Whether the only window is the whole image, which is then a row of a product by the weights, packed by
+ * columns. As a matrix of one column it would leave most of a vector empty.
+ */
+static bool is_row(const struct rvl_f32_conv *v)
+{
+	bool whole = v->fixed && !v->exact && v->out == 1;
+
+	for (int i = 0; i < v->w.rank && whole; i++) {
+		const struct rvl_window_axis *a = &v->w.axis[i];
+
+		whole = a->k == a->n && !a->pad[0] && (a->dilation == 1 || a->k == 1);
+	}
+	return whole;
+}
+
+static void locate_row(const void *ctx, int64_t batch, struct rvl_f32_place *at)
+{
+	const struct rvl_f32_conv *v = ctx;
+	int64_t k = v->c_group * v->taps;
+
+	*at = (struct rvl_f32_place) {
+		.a = batch * k, .b = batch % v->group * v->m_group * k, .y = batch * v->m_group,
+	};
+}
+
+static struct rvl_f32_job row_job(const struct rvl_f32_conv *v)
+{
+	const struct rvl_f32_kernels *f = rvl_f32_kernels();
+	int64_t k = v->c_group * v->taps;
+	struct rvl_f32_job j = {
+		.f = f, .batches = v->images * v->group, .m = 1, .n = v->m_group, .k = k,
+		.a = { .data = v->x, .k_step = 1, .step = k },
+		.b = { .data = v->weights, .k_step = 1, .step = k, .packed = v->packed,
+		       .matrix = rvl_f32_packed(v->m_group, k, f->nr), .elements = v->m_group * k },
+		.locate = locate_row, .ctx = v, .scale = 1, .lo = -INFINITY, .hi = INFINITY, .y = v->y,
+		.y_row = v->m_group,
+	};
+
+	rvl_f32_merge(&j, v->images * v->group * k, v->group * v->m_group * k);
+	return j;
+}
+
+/* What a product adds to rows, and the clamp. */
+static void finish_rows(const struct rvl_f32_conv *v)
+{
+	int64_t all = v->group * v->m_group;
+
+	for (int64_t i = 0; i < v->images * all; i++) {
+		float y = v->y[i] + (v->added ? v->added[i] : 0) + (v->bias ? v->bias[i % all] : 0);
+
+		y = y < v->lo ? v->lo : y;
+		v->y[i] = y > v->hi ? v->hi : y;
+	}
 }
 
 /* ---- depthwise ---- */
@@ -302,6 +362,8 @@ int64_t rvl_f32_conv_packed(const struct rvl_f32_conv *v)
 		return 0;
 	if (rvl_f32_is_winograd(v))
 		return rvl_f32_winograd_packed(v);
+	if (is_row(v))
+		return v->group * row_job(v).b.matrix;
 	return v->group * rvl_f32_packed(v->m_group, v->c_group * v->taps, rvl_f32_kernels()->mr);
 }
 
@@ -311,6 +373,12 @@ void rvl_f32_pack_conv(const struct rvl_f32_conv *v, float *dst)
 
 	if (rvl_f32_is_winograd(v)) {
 		rvl_f32_pack_winograd(v, dst);
+		return;
+	}
+	if (is_row(v)) {
+		j = row_job(v);
+		for (int64_t g = 0; g < v->group; g++)
+			rvl_f32_pack(&j.b, g * j.b.elements, j.n, j.k, j.f->nr, dst + g * j.b.matrix);
 		return;
 	}
 	for (int64_t g = 0; g < v->group; g++)
@@ -332,7 +400,7 @@ void rvl_f32_pack_conv_by(const struct rvl_f32_conv *v, float (*weight)(const vo
 
 int64_t rvl_f32_conv_scratch(const struct rvl_f32_conv *v)
 {
-	struct rvl_f32_job j = job_of(v);
+	struct rvl_f32_job j = v->packed && is_row(v) ? row_job(v) : job_of(v);
 	int64_t dense = rvl_f32_scratch(&j), strips;
 
 	if (!is_empty(v) && rvl_f32_is_winograd(v))
@@ -363,6 +431,12 @@ void rvl_f32_conv_run(const struct rvl_f32_conv *v, void *scratch, const struct 
 	}
 	if (rvl_f32_is_winograd(v)) {
 		rvl_f32_winograd_run(v, scratch, pool);
+		return;
+	}
+	if (v->packed && is_row(v)) {
+		j = row_job(v);
+		rvl_f32_run(&j, scratch, pool);
+		finish_rows(v);
 		return;
 	}
 	j = job_of(v);

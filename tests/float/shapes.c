@@ -138,6 +138,21 @@ static void random_conv(struct product *p)
 	set_conv(p, images, cg, mg, h, w, oh, ow);
 }
 
+/* A convolution whose only window is the whole image. */
+static void random_whole(struct product *p)
+{
+	struct rvl_attr *a = &p->d.attr;
+
+	a->group = 1 + (test_rnd(3) ? 0 : (int32_t)test_rnd(3));
+	for (int i = 0; i < 2; i++) {
+		a->kernel[i] = 1 + (int32_t)test_rnd(test_rnd(2) ? 1 : 4);
+		a->stride[i] = 1 + (int32_t)test_rnd(3);
+		a->dilation[i] = 1 + (a->kernel[i] == 1 ? (int32_t)test_rnd(3) : 0);
+	}
+	set_conv(p, 1 + test_rnd(test_rnd(3) ? 1 : 9), 1 + test_rnd(test_rnd(2) ? 20 : 500), 1 + test_rnd(70),
+		 a->kernel[0], a->kernel[1], 1, 1);
+}
+
 /* A convolution that may be computed by tiles. */
 static void random_tiles(struct product *p)
 {
@@ -226,6 +241,8 @@ static void random_product(struct product *p)
 		random_strips(p);
 	else if (!test_rnd(24))
 		random_tiles(p);
+	else if (!test_rnd(24))
+		random_whole(p);
 	else if (test_rnd(2))
 		random_conv(p);
 	else if (test_rnd(2))
