@@ -90,32 +90,51 @@ INLINE void store_part(float *y, vec v, int64_t n)
 #define V_STORE_PART store_part
 #endif
 
-/* The vector at @at of @rows adjacent rows from @row on. @rows is constant. */
-INLINE void sum_taps(const struct rvl_f32_taps_call *c, int64_t row, int64_t at, int rows)
+/* A vector of results, of which @n are left. */
+INLINE void store_sum(float *y, vec v, int64_t n)
 {
-	vec sum[TAP_ROWS], lo = V_SET1(c->lo), hi = V_SET1(c->hi);
+	if (n >= VL)
+		V_STORE(y, v);
+	else
+		V_STORE_PART(y, v, n);
+}
+
+/* @vectors vectors at @at of @rows adjacent rows from @row on. @rows and @vectors are constant. */
+INLINE void sum_taps(const struct rvl_f32_taps_call *c, int64_t row, int64_t at, int rows, int vectors)
+{
+	vec sum[TAP_ROWS][2], lo = V_SET1(c->lo), hi = V_SET1(c->hi);
+	int64_t left = c->n - at;
 	float *y = c->y + row * c->y_row + at;
 
 	at += row * c->p_row;
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++)
-		sum[i] = V_SET1(c->bias);
+		for (int j = 0; j < vectors; j++)
+			sum[i][j] = V_SET1(c->bias);
 	for (int64_t t = 0; t < c->taps; t++) {
 		const float *p = c->p[t] + at;
 		vec w = V_SET1(c->w[t]);
 
 #pragma GCC unroll 8
 		for (int i = 0; i < rows; i++)
-			sum[i] = V_FMA(w, V_LOAD(p + i * c->p_row), sum[i]);
+			for (int j = 0; j < vectors; j++)
+				sum[i][j] = V_FMA(w, V_LOAD(p + i * c->p_row + j * VL), sum[i][j]);
 	}
-	at -= row * c->p_row;
 #pragma GCC unroll 8
-	for (int i = 0; i < rows; i++, y += c->y_row) {
-		if (c->n - at >= VL)
-			V_STORE(y, V_CLAMP(sum[i], lo, hi));
-		else
-			V_STORE_PART(y, V_CLAMP(sum[i], lo, hi), c->n - at);
-	}
+	for (int i = 0; i < rows; i++, y += c->y_row)
+		for (int j = 0; j < vectors; j++)
+			store_sum(y + j * VL, V_CLAMP(sum[i][j], lo, hi), left - j * VL);
+}
+
+/* Adjacent rows from @row on. @rows is constant. */
+INLINE void rows_of_taps(const struct rvl_f32_taps_call *c, int64_t row, int rows)
+{
+	int64_t i = 0;
+
+	for (; i + VL < c->n; i += 2 * VL)
+		sum_taps(c, row, i, rows, 2);
+	if (i < c->n)
+		sum_taps(c, row, i, rows, 1);
 }
 
 static TARGET void taps(const struct rvl_f32_taps_call *c)
@@ -123,11 +142,9 @@ static TARGET void taps(const struct rvl_f32_taps_call *c)
 	int64_t row = 0;
 
 	for (; row + TAP_ROWS <= c->rows; row += TAP_ROWS)
-		for (int64_t i = 0; i < c->n; i += VL)
-			sum_taps(c, row, i, TAP_ROWS);
+		rows_of_taps(c, row, TAP_ROWS);
 	for (; row < c->rows; row++)
-		for (int64_t i = 0; i < c->n; i += VL)
-			sum_taps(c, row, i, 1);
+		rows_of_taps(c, row, 1);
 }
 
 #if NV == 2
