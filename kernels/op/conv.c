@@ -445,25 +445,34 @@ static int64_t zeros_bytes(const struct conv *v)
 	return rvl_round_up(v->m * (int64_t)sizeof(int32_t), 64);
 }
 
+/* The images and the weights that are not packed, as pairs, and the memory of the convolution of these. */
+static int64_t pairs_scratch(const struct conv *v)
+{
+	struct rvl_f32_conv f = exact_conv(v);
+
+	return (pairs_of_image(&f) + (v->c->packed ? 0 : pairs_of_weights(&f))) * (int64_t)sizeof(float) +
+	       rvl_f32_conv_scratch(&f);
+}
+
 /*
- * That of the convolution of bytes; or the images and the weights that are not packed, as pairs, and the memory of
- * the convolution of these.
+ * The weights are packed after the workspace is computed, and a run with other shapes does without them,
+ * so that either convolution must fit.
  */
 static int64_t scratch_integer(const struct rvl_call *c)
 {
 	struct rvl_call copy = *c;
 	struct rvl_i8_sums_conv s;
-	struct rvl_f32_conv f;
+	int64_t pairs, bytes;
 	struct conv v;
 
 	if (start_integer(&copy, &v))
 		return 0;
 	s = sums_conv(&v);
-	if (c->packed && rvl_i8_sums_conv_fits(&s))
-		return zeros_bytes(&v) + rvl_i8_sums_conv_scratch(&s);
-	f = exact_conv(&v);
-	return (pairs_of_image(&f) + (c->packed ? 0 : pairs_of_weights(&f))) * (int64_t)sizeof(float) +
-	       rvl_f32_conv_scratch(&f);
+	pairs = pairs_scratch(&v);
+	if (!rvl_i8_sums_conv_fits(&s))
+		return pairs;
+	bytes = zeros_bytes(&v) + rvl_i8_sums_conv_scratch(&s);
+	return pairs > bytes ? pairs : bytes;
 }
 
 /* Element @at of the weights of an exact convolution. */

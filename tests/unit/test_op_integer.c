@@ -236,10 +236,32 @@ START_TEST(convolutions_of_random_shapes)
 }
 END_TEST
 
+/* No image at all: the memory for pairs of channels, which depends on their number, is less than that for bytes. */
+START_TEST(convolution_of_no_images)
+{
+	static const int8_t w[8 * 16];
+
+#ifdef __x86_64__
+	if (!rvl_cpu_force("avx2", NULL))
+		modelled = &int8_avxvnni_model;
+#endif
+	op_begin("ConvInteger", 10);
+	IN_EMPTY(U8, DIMS(0, 16, 300, 300));
+	op_const(RVL_TYPE_S8, DIMS(8, 16, 1, 1), w, sizeof(w));
+	op_ok(1);
+	op_want(0, RVL_TYPE_S32, DIMS(0, 8, 300, 300), NULL, 0);
+	modelled = NULL;
+	rvl_cpu_force(NULL, NULL);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("op_integer");
 
-	tcase_add_test(add_case(s, "op_integer", 60, NULL, op_end), convolutions_of_random_shapes);
+	TCase *t = add_case(s, "op_integer", 60, NULL, op_end);
+
+	tcase_add_test(t, convolutions_of_random_shapes);
+	tcase_add_test(t, convolution_of_no_images);
 	return run_suite(s);
 }
