@@ -303,6 +303,17 @@ static bool sums_fit(const struct rvl_node *n)
 	return !results || rvl_node_macs(n) / results <= INT32_MAX / (255 * 255);
 }
 
+#define LEAST_COLUMNS 32	/* output channels of a group; as wide as the widest block of the kernels */
+
+/*
+ * Whether the kernels for bytes would compute several groups as one product, with weights of zero between
+ * them, or leave columns of a block empty. The float kernels have none of this work.
+ */
+static bool has_narrow_groups(const struct rvl_node *n, int64_t channels)
+{
+	return n->attr.group > 1 && channels < n->attr.group * (int64_t)LEAST_COLUMNS;
+}
+
 /*
  * A product whose result is float still multiplies bytes: exact sums, times the scales, plus the float
  * bias. The operator stays and reads the integers.
@@ -333,7 +344,7 @@ static int fuse_conv(struct match *m)
 	    !dequantised(m->g, m->n->in[1], &m->b) || !m->b.t->data)
 		return 0;
 	if (!find_end(m, true))
-		return fuse_operands(m, channels, 0);
+		return has_narrow_groups(m->n, channels) ? 0 : fuse_operands(m, channels, 0);
 	return fuse_product(m, RVL_OP_Q_CONV, channels, 0);
 }
 

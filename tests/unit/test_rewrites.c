@@ -285,6 +285,10 @@ static const struct rewrite products[] = {
 	/* The result is a float: the sums are still those of bytes, and the bias is added as it is. */
 	{ XW "out c; Conv xf wf b -> c; const b f32 2 0.3 -0.2; Relu c -> y",
 	  "Conv x(0.5,3) s[4 -3](0.25,0) f[0.3 -0.2] -> c; Relu c -> y" },
+	/* Groups of few channels stay float, because bytes of several groups would be multiplied as one. */
+	{ S "in x u8 1,2,1,1; const w s8 2,1,1,1 4 -3; out y; DequantizeLinear x h z3 -> xf; "
+	    "DequantizeLinear w q z0 -> wf; Conv xf wf -> y group=2",
+	  "DequantizeLinear x(0.5,3) f[0.5] u[3] -> xf; Conv xf f[1 -0.75] -> y" },
 	{ S "in x u8 1,2; const w s8 2,2 1 2 3 4; out y; DequantizeLinear x h z3 -> xf; "
 	    "DequantizeLinear w q z0 -> wf; Gemm xf wf b -> y alpha=2.0f; const b f32 2 1",
 	  "Gemm x(0.5,3) s[1 2 3 4](0.25,0) f[1 1] -> y" },
