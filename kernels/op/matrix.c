@@ -495,12 +495,12 @@ static void run_dot(const struct product *p)
 		.p = p,
 		.s = {
 			.packed = p->c->packed, .n = p->n, .k = p->k, .x_u8 = p->c->in[0].type == RVL_TYPE_U8,
-			.zero = has_zeros(p, 2) ? 0 : left_zero(p, 0),
 		},
 	};
 
 	if (!left_rows(p))
 		return;
+	d.s.zero = has_zeros(p, 2) ? 0 : left_zero(p, 0);
 	for (int64_t n = 0; n < (has_zeros(p, 3) ? p->n : 1) && !d.total; n++)
 		if (packed_zero(p, n))
 			d.total = p->c->scratch;
