@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * ConvInteger on random shapes, by every instruction set of this processor and by the kernels for
- * AVX-VNNI with a model of their instruction, against the sum of its definition.
+ * ConvInteger and MatMulInteger on random shapes, by every instruction set of this processor and by the
+ * kernels for AVX-VNNI with a model of their instruction, against the sums of their definition.
  */
 #include "chance.h"
 #include "int8/shapes.h"
@@ -10,6 +10,7 @@
 #include "suite.h"
 
 #define CASES 600
+#define PRODUCTS 900
 #define MOST_VALUES 40000	/* of an operand or a result */
 
 /* The kernels of a set that the processor lacks, with a model of its instructions, or NULL. */
@@ -186,8 +187,9 @@ static struct rvl_shape shape_of(const struct convolution *v, int64_t first, int
 	return s;
 }
 
-static void compare(const struct convolution *v, const char *set, int i)
+static void compare(const void *of, const char *set, int i)
 {
+	const struct convolution *v = of;
 	int64_t first = 3 - v->rank, pads[6];
 	struct rvl_shape zeros = { .rank = v->zeros > 1, .dim = { v->zeros } };
 
@@ -208,24 +210,31 @@ static void compare(const struct convolution *v, const char *set, int i)
 		ck_abort_msg("%s: convolution %d differs", set, i);
 }
 
-static void compare_all(int i)
+/* Calls @compare for every instruction set and the model. */
+static void with_every_set(void (*compare)(const void *v, const char *set, int i), const void *v, int i)
 {
-	struct convolution v;
 	struct rvl_cpu_set s;
 
-	random_shape(&v, (uint64_t)i);
-	fill(&v);
 	for (uint32_t set = 0; rvl_cpu_set(set, &s); set++)
 		if (!rvl_cpu_force(s.name, NULL))
-			compare(&v, s.name, i);
+			compare(v, s.name, i);
 #ifdef __x86_64__
 	if (!rvl_cpu_force("avx2", NULL)) {
 		modelled = &int8_avxvnni_model;
-		compare(&v, "avxvnni's model", i);
+		compare(v, "avxvnni's model", i);
 		modelled = NULL;
 	}
 #endif
 	rvl_cpu_force(NULL, NULL);
+}
+
+static void compare_all(int i)
+{
+	struct convolution v;
+
+	random_shape(&v, (uint64_t)i);
+	fill(&v);
+	with_every_set(compare, &v, i);
 	drop(&v);
 }
 
@@ -255,6 +264,100 @@ START_TEST(convolution_of_no_images)
 }
 END_TEST
 
+/* ---- matrices ---- */
+
+/* The left operand is [@batch, @m, @k], or [@m, @k], or [@k] with one row. The right one is [@k, @n]. */
+struct matrices {
+	uint64_t seed;
+	uint32_t rank;	/* of the left operand */
+	int64_t batch, m, n, k;
+	enum rvl_type x_type, w_type;
+	int64_t x_zeros, w_zeros;	/* 0, one, or one for each row of a matrix, of all of them, or column */
+	bool fixed;
+	uint8_t *x, *w, *x_zero, *w_zero;
+	int32_t *y;
+};
+
+/* Half of the bytes are at an end of the range of uint8 or int8, so that these are frequent as zero points. */
+static uint8_t *extreme_bytes(uint64_t *seed, int64_t n)
+{
+	static const uint8_t ends[] = { 0, 127, 128, 255 };
+	uint8_t *p = malloc((size_t)n + 1);
+
+	ck_assert_ptr_nonnull(p);
+	for (int64_t i = 0; i < n; i++)
+		p[i] = chance_range(seed, 0, 1) ? (uint8_t)splitmix(seed) : ends[chance_range(seed, 0, 3)];
+	return p;
+}
+
+static void random_matrices(struct matrices *v, uint64_t seed)
+{
+	*v = (struct matrices) { .seed = seed * 1000003 + 1 };
+	v->rank = chance_range(&v->seed, 1, 3);
+	v->batch = v->rank > 2 ? chance_range(&v->seed, 1, 3) : 1;
+	v->m = v->rank > 1 ? chance_range(&v->seed, 0, 20) : 1;
+	v->k = chance_range(&v->seed, 0, 3) ? 4 * chance_range(&v->seed, 0, 20) : chance_range(&v->seed, 0, 70);
+	v->n = chance_range(&v->seed, 0, 70);
+	v->x_type = chance_range(&v->seed, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8;
+	v->w_type = chance_range(&v->seed, 0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8;
+	v->x_zeros = (const int64_t []) { 0, 1, v->m, v->batch * v->m }[chance_range(&v->seed, 0, 3)];
+	v->w_zeros = (const int64_t []) { 0, 1, v->n }[chance_range(&v->seed, 0, 2)];
+	v->fixed = chance_range(&v->seed, 0, 3);
+}
+
+/* The result of row @r of all matrices and column @c. */
+static int32_t element(const struct matrices *v, int64_t r, int64_t c)
+{
+	int64_t xz = v->x_zeros > 1 ? r % v->x_zeros : 0, wz = v->w_zeros > 1 ? c : 0;
+	int32_t sum = 0;
+
+	for (int64_t k = 0; k < v->k; k++)
+		sum += (value(v->x_type, v->x, r * v->k + k) - (v->x_zeros ? value(v->x_type, v->x_zero, xz) : 0)) *
+		       (value(v->w_type, v->w, k * v->n + c) - (v->w_zeros ? value(v->w_type, v->w_zero, wz) : 0));
+	return sum;
+}
+
+static void compare_product(const void *of, const char *set, int i)
+{
+	const struct matrices *v = of;
+	const int64_t all[] = { v->batch, v->m, v->k };
+	int64_t rows = v->batch * v->m;
+
+	op_begin("MatMulInteger", 10);
+	op_in(v->x_type, op_shape(v->rank, all + 3 - v->rank), v->x, (size_t)(rows * v->k));
+	(v->fixed ? op_const : op_in)(v->w_type, DIMS(v->k, v->n), v->w, (size_t)(v->k * v->n));
+	v->x_zeros ? op_in(v->x_type, DIMS(v->x_zeros), v->x_zero, (size_t)v->x_zeros) : op_none();
+	v->w_zeros ? op_in(v->w_type, DIMS(v->w_zeros), v->w_zero, (size_t)v->w_zeros) : op_none();
+	op_ok(1);
+	ck_assert_int_eq(rvl_count(&rig.call.out[0]), rows * v->n);
+	if (memcmp(rig.call.out[0].data, v->y, (size_t)(rows * v->n) * sizeof(*v->y)))
+		ck_abort_msg("%s: product %d differs", set, i);
+}
+
+START_TEST(products_of_random_shapes)
+{
+	for (int i = 0; i < random_cases(PRODUCTS); i++) {
+		struct matrices v;
+
+		random_matrices(&v, (uint64_t)i);
+		v.x = extreme_bytes(&v.seed, v.batch * v.m * v.k);
+		v.w = extreme_bytes(&v.seed, v.k * v.n);
+		v.x_zero = extreme_bytes(&v.seed, v.x_zeros);
+		v.w_zero = extreme_bytes(&v.seed, v.w_zeros);
+		v.y = calloc((size_t)(v.batch * v.m * v.n) + 1, sizeof(*v.y));
+		ck_assert_ptr_nonnull(v.y);
+		for (int64_t at = 0; at < v.batch * v.m * v.n; at++)
+			v.y[at] = element(&v, at / v.n, at % v.n);
+		with_every_set(compare_product, &v, i);
+		free(v.x);
+		free(v.w);
+		free(v.x_zero);
+		free(v.w_zero);
+		free(v.y);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("op_integer");
@@ -263,5 +366,6 @@ int main(void)
 
 	tcase_add_test(t, convolutions_of_random_shapes);
 	tcase_add_test(t, convolution_of_no_images);
+	tcase_add_test(t, products_of_random_shapes);
 	return run_suite(s);
 }
