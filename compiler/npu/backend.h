@@ -162,6 +162,8 @@ struct rvl_keep {
  */
 int rvl_keep_values(struct rvl_backend *be, struct rvl_layer **l, const struct rvl_choice *alone,
 		    uint32_t n, struct rvl_keep *keep);
+/** Changes how the layers of a step that is decided take turns and how they are cut, where that costs less. */
+int rvl_refine(struct rvl_backend *be, struct rvl_layer **l, uint32_t n);
 /**
  * Decides which values stay in INP between two layers of a step, and which layers' first weights are
  * loaded ahead; after rvl_choose_layers().

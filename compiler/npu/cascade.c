@@ -387,6 +387,8 @@ static int cascade_step(struct rvl_backend *be, struct rvl_bstep *step)
 			     rvl_prefetch_layers(be, l, step->layers);
 	if (!rc)
 		rc = keep_values(be, step, before);
+	if (!rc)
+		rc = rvl_refine(be, l, step->layers);
 	rvl_scratch_free(before);
 	return rc;
 }

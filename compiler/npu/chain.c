@@ -12,6 +12,7 @@
 
 #define MOST_GROUPS 4 /* of output blocks that a layer makes before the next one takes them */
 #define GAIN	    99 /* per cent of the estimate of a cut: below, other groups are tried, too */
+#define DEEP	    4096 /* tiles ahead: more than any value has */
 #define RING_STEPS 4 /* by which a ring may be higher so that no taps conflict */
 
 /* WGT words that are kept for each layer until it is cut. */
@@ -279,6 +280,15 @@ static bool makes_blocks(const struct rvl_chain *c)
 }
 
 /*
+ * Whether the tiles of layer @i are single rows, which leave the ALU for other work between them, whatever
+ * the tiles of the layers beside it: a pool between two products.
+ */
+static bool is_fine(const struct rvl_chain *c, uint32_t i)
+{
+	return c->fine && i && i + 1 < c->n && !c->l[i].mode && !c->l[i].has_bits;
+}
+
+/*
  * Cuts the layers from the last on, whose tiles have at most @th rows; what one does not take is there
  * for those before it.
  */
@@ -290,11 +300,11 @@ static bool cut_layers(const struct rivulet_board *b, struct rvl_chain *c, int64
 
 	for (uint32_t i = 0; i < c->n; i++)
 		wgt -= share->words[i];
-	for (uint32_t i = c->n; i-- > 0; th = rows_per_tile(&c->l[i], c->l[i].t.th)) {
+	for (uint32_t i = c->n; i-- > 0; th = rows_per_tile(&c->l[i], is_fine(c, i) ? th : c->l[i].t.th)) {
 		struct rvl_room room = { .inp = i ? inp / 2 : inp,
 					 .wgt = wgt += share->words[i],
 					 .acc = acc,
-					 .th = th,
+					 .th = is_fine(c, i) ? 1 : th,
 					 .og = most_group(b, &c->l[i]) };
 		struct rvl_words3 used;
 
@@ -313,7 +323,7 @@ static bool cut_layers(const struct rivulet_board *b, struct rvl_chain *c, int64
 static void set_heights(struct rvl_chain *c, int64_t th)
 {
 	for (uint32_t i = c->n; i-- > 0; th = rows_per_tile(&c->l[i], th))
-		c->l[i].t.th = th;
+		c->l[i].t.th = is_fine(c, i) ? 1 : th;
 }
 
 /*
@@ -529,7 +539,7 @@ void rvl_chain_search(const struct rivulet_board *b, const struct rvl_chain *for
 
 	for (int64_t th = form->l[form->n - 1].out.v.h;; th = (th + 1) / 2) {
 		for (uint32_t i = 0; i < plans; i++)
-			if (!try_cut(b, form, th, 1, whole, &share[i], cuts))
+			if (!try_cut(b, form, th, form->deep ? DEEP : 1, whole, &share[i], cuts) && !form->deep)
 				try_cut(b, form, th, 0, whole, &share[i], cuts);
 		if (th == 1)
 			return;

@@ -12,6 +12,8 @@ struct rvl_chain {
 	struct rvl_layer l[RVL_CHAIN];
 	struct rvl_ring ring[RVL_CHAIN]; /* ring[i] holds the result of l[i]; the last is not used */
 	int64_t inp;			 /* words of INP for all of them; 0: all words */
+	bool fine;			 /* pools between products are made row by row */
+	bool deep;			 /* rings hold whole values */
 	uint64_t cost;			 /* estimated cycles */
 };
 

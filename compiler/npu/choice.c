@@ -12,6 +12,7 @@ struct rvl_choice rvl_choice_of(const struct rvl_layer *l)
 				    .inp = { l->inp[0], l->inp[1] },
 				    .ahead = l->ahead,
 				    .early = l->early,
+				    .look = l->look,
 				    .too_long = l->too_long,
 				    .note = l->note,
 				    .contest = l->contest };
@@ -29,6 +30,7 @@ void rvl_choice_use(struct rvl_layer *l, const struct rvl_choice *c)
 	l->inp[1] = c->inp[1];
 	l->ahead = c->ahead;
 	l->early = c->early;
+	l->look = c->look;
 	l->too_long = c->too_long;
 	l->note = c->note;
 	l->contest = c->contest;

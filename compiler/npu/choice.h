@@ -16,7 +16,7 @@ struct rvl_choice {
 	struct rvl_ring *from, *b_from, *to;
 	int64_t inp[2];
 	uint32_t ahead;
-	bool early, too_long;
+	bool early, look, too_long;
 	const char *note;
 	const struct rvl_contest *contest;
 };

@@ -18,6 +18,7 @@ struct tile {
 	uint64_t index;
 	int64_t n, y, x, h, w;
 	int64_t cy, cx, ch, cw;
+	int64_t all; /* rows of a block in ACC, of which these are a piece or all */
 };
 
 /* What was loaded ahead of the first tile, and what is next of the weights. */
@@ -105,13 +106,13 @@ static struct tile tile_at(const struct conv *c, uint64_t index)
 	if (!c->e.l->e.pool) {
 		r.cy = r.y;
 		r.cx = r.x;
-		r.ch = r.h;
+		r.ch = r.all = r.h;
 		r.cw = r.w;
 		return r;
 	}
 	window(r.y, r.h, p->sy, p->top, 0, p->kh, p->dy, c->e.l->p.oh, span);
 	r.cy = span[0];
-	r.ch = span[1] - span[0];
+	r.ch = r.all = span[1] - span[0];
 	window(r.x, r.w, p->sx, p->left, 0, p->kw, p->dx, c->e.l->p.ow, span);
 	r.cx = span[0];
 	r.cw = span[1] - span[0];
@@ -143,7 +144,8 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 	struct rivulet_decoded src = { .l_src = { .row_pitch = v->inter ? v->w * v->c : v->w,
 						  .ch_pitch = v->inter ? 0 : v->h * v->w } };
 	struct rivulet_decoded dst = { .l_dst = { .row_pitch = t->cw,
-						  .blk_pitch = t->ch * t->cw } };
+						  .blk_pitch = t->all * t->cw } };
+	struct rvl_spad to = { addr, t->cw, t->all * t->cw };
 	struct rivulet_decoded chan = { .l_chan = { .fill = l->in.zp } };
 	struct rivulet_decoded gat = { .l_gather = { .kh = w->kh,
 						     .kw = w->kw,
@@ -176,7 +178,7 @@ static void load_gather(const struct conv *c, const struct tile *t, int64_t bloc
 	rvl_emit_cfg(c->e.s, RIVULET_FORM_l_gather, &gat);
 	rvl_emit_cfg(c->e.s, RIVULET_FORM_l_bounds, &bounds);
 	op = rvl_emit(c->e.s, RIVULET_FORM_load, RIVULET_Q_LOAD, &d);
-	rvl_touch_spad(op, RVL_AT_INP, addr, blocks * t->ch * t->cw, true);
+	rvl_touch_blocks(op, &to, t->ch, t->cw, blocks, true);
 	op->access[op->accesses++] = (struct rvl_op_access){
 		.at = RVL_AT_STORE,
 		.o = &l->in,
@@ -194,17 +196,22 @@ struct feed {
 	struct rivulet_insn_c_input input;
 };
 
-static struct feed feed_gather(struct conv *c, const struct tile *t, const struct rvl_chunk *k)
+static struct feed gathered(const struct tile *t, const struct rvl_chunk *k)
 {
-	struct feed f = {
+	return (struct feed){
 		.kernel = { .kh = 1, .kw = 1, .sy = 1, .sx = 1, .dy = 1, .dx = 1 },
 		.input = { .row_pitch = t->cw,
-			   .blk_pitch = t->ch * t->cw,
+			   .blk_pitch = t->all * t->cw,
 			   .rows = t->ch,
 			   .cols = t->cw },
 		.blks = k->in,
 		.words = t->cw,
 	};
+}
+
+static struct feed feed_gather(struct conv *c, const struct tile *t, const struct rvl_chunk *k)
+{
+	struct feed f = gathered(t, k);
 
 	if (!cached(&c->in, t->index, 0, &f.addr))
 		load_gather(c, t, k->in, f.addr);
@@ -245,14 +252,19 @@ static struct feed feed_box(const struct conv *c, const struct tile *t, const st
 	};
 }
 
+/* What tells apart the parts of a tile's operand. */
+static uint64_t part_key(const struct rvl_chunk *k, const struct rvl_box *b)
+{
+	return (uint64_t)k->part << 36 | (uint64_t)b->b0 << 13 | b->bn;
+}
+
 static struct feed feed_direct(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
 			       const struct rvl_chunk *k)
 {
 	struct rvl_box pixels = input_box(c, t, g, k), b = word_box(c, &pixels);
 	struct feed f = feed_box(c, t, k, &b);
 
-	if (!cached(&c->in, t->index, (uint64_t)k->part << 36 | (uint64_t)b.b0 << 13 | b.bn,
-		    &f.addr))
+	if (!cached(&c->in, t->index, part_key(k, &b), &f.addr))
 		rvl_emit_load_rows(c->e.s, &c->e.l->in, &b, f.addr, f.input.row_pitch);
 	return f;
 }
@@ -384,7 +396,7 @@ static void run_blocks(struct conv *c, const struct tile *t, const struct rvl_oc
 	struct rivulet_decoded kernel = { .c_kernel = f->kernel }, input = { .c_input = f->input };
 	struct rivulet_decoded pad = { .c_pad = { .value = c->e.l->in.zp } };
 	struct rivulet_insn_c_out out = { .row_pitch = t->cw,
-					  .blk_pitch = t->ch * t->cw,
+					  .blk_pitch = t->all * t->cw,
 					  .wgt_ic_pitch = rvl_chunk_words(&c->nest, k, 1) / k->in,
 					  .wgt_oc_pitch = f->wgt_pitch,
 					  .inp_oc_pitch = g->on > 1 ? g->step * f->input.blk_pitch :
@@ -408,7 +420,7 @@ static void run_blocks(struct conv *c, const struct tile *t, const struct rvl_oc
 	op = rvl_emit(c->e.s, RIVULET_FORM_conv, RIVULET_Q_CONV, &d);
 	touch_feed(op, f);
 	rvl_touch_spad(op, RVL_AT_WGT, wgt, (g->on - 1) * f->wgt_pitch + words / g->on, false);
-	rvl_touch_spad(op, RVL_AT_ACC, acc, g->on * t->ch * t->cw, true);
+	rvl_touch_spad(op, RVL_AT_ACC, acc, ((g->on - 1) * t->all + t->ch) * t->cw, true);
 }
 
 /* The weights of an output block are together, those of its tail at the end. */
@@ -484,14 +496,156 @@ static uint64_t reduce_chunk(struct conv *c, const struct tile *t, int64_t gi, i
 	return at + words * RIVULET_WGT_WORD;
 }
 
+/* ---- the first tile of a step, by pieces ---- */
+
+/* @t's rows from row @first of its operand before the pool on. */
+static struct tile piece_of(const struct tile *t, int64_t first, int64_t rows)
+{
+	struct tile p = *t;
+
+	p.cy += first;
+	p.ch = rvl_min(rows, t->ch - first);
+	return p;
+}
+
+/* The slot of the whole tile's operand, or the first word of its ring, which feed_rows() finds. */
+static struct rvl_spad slot_of(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
+			       const struct rvl_chunk *k, struct rvl_box *whole)
+{
+	struct rvl_spad at = { c->in.base, t->cw, t->all * t->cw };
+	bool gather = c->e.l->p.gather;
+
+	*whole = input_box(c, t, g, k);
+	if (c->e.l->t.in_ring)
+		return at;
+	cached(&c->in, t->index, gather ? 0 : part_key(k, whole), &at.addr);
+	if (gather)
+		return at;
+	at.row = rvl_row_pitch(c->e.s->board, &c->nest, whole->w);
+	at.blk = whole->h * at.row;
+	return at;
+}
+
+/* Loads the rows of the piece @t that those before it had not; @loaded: past the last row that is there. */
+static struct feed feed_piece(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
+			      const struct rvl_chunk *k, const struct rvl_spad *slot, const struct rvl_box *whole,
+			      int64_t *loaded)
+{
+	const struct rvl_repeat once = { .rows = 1, .cols = 1 };
+	struct rvl_box b = input_box(c, t, g, k), part = b;
+	struct rvl_spad to = *slot;
+	struct feed f;
+
+	if (c->e.l->t.in_ring)
+		return feed_rows(c, t, g, k);
+	if (c->e.l->p.gather) {
+		f = gathered(t, k);
+		f.addr = slot->addr + *loaded * t->cw;
+		load_gather(c, t, k->in, f.addr);
+		*loaded += t->ch;
+		return f;
+	}
+	f = feed_box(c, t, k, &b);
+	f.input.blk_pitch = slot->blk;
+	f.addr = slot->addr + (b.y - whole->y) * slot->row;
+	part.y = rvl_max(b.y, whole->y + *loaded);
+	part.h = b.y + b.h - part.y;
+	to.addr += (part.y - whole->y) * slot->row;
+	if (part.h > 0)
+		rvl_emit_part(c->e.s, &c->e.l->in, &part, &once, &to);
+	*loaded = b.y + b.h - whole->y;
+	return f;
+}
+
+/* Rows of the first piece: the array works for longer than a burst takes; 0: the tile is not divided. */
+static int64_t first_rows(const struct conv *c, const struct tile *t, int64_t gi, int64_t chunks)
+{
+	const struct rvl_layer *l = c->e.l;
+	const struct rvl_chunk *k = &c->chunk[0];
+	int64_t pairs = t->cw * k->kh * k->kw * k->in * c->group[gi].on, row;
+
+	if (c->e.s->acc_turn > 1 || l->from || chunks > 1 || l->in.pixels || c->early.chunks)
+		return 0;
+	row = l->mode->array(c->e.s->board, l, pairs);
+	return rvl_max(1, rvl_div_up(c->e.s->board->mem_latency, rvl_max(row, 1)));
+}
+
+/*
+ * The array begins when the first rows of the operand are there, while those that follow load: each piece
+ * has as many rows as all before it.
+ */
+static void reduce_pieces(struct conv *c, const struct tile *t, int64_t gi, int64_t acc, int64_t *prm, int64_t rows)
+{
+	const struct rvl_ocgroup *g = &c->group[gi];
+	const struct rvl_chunk *k = &c->chunk[0];
+	int64_t words = rvl_chunk_words(&c->nest, k, g->on), loaded = 0;
+	int64_t wgt = load_weights(c, gi, 0, words, c->wgt_off[gi]);
+	struct rvl_box whole;
+	struct rvl_spad slot = slot_of(c, t, g, k, &whole);
+
+	for (int64_t first = 0; first < t->ch; first += rows, rows = first) {
+		struct tile piece = piece_of(t, first, rows);
+		struct feed f = feed_piece(c, &piece, g, k, &slot, &whole, &loaded);
+
+		run_chunk(c, &piece, g, k, &f, wgt, acc + first * t->cw, false);
+	}
+	*prm = load_params(c, g);
+	rvl_emission_constants(&c->e);
+}
+
+/* Whether chunk @i is in WGT as a whole, at word *at. */
+static bool is_loaded(const struct conv *c, int64_t gi, int64_t i, int64_t *at)
+{
+	if (c->early.done && c->early.group == gi && c->early.chunk == i)
+		return false;
+	for (int64_t k = 0; k < c->wgt.slots; k++) {
+		if (c->wgt.key[k][0] != (uint64_t)gi + 1 || c->wgt.key[k][1] != (uint64_t)i)
+			continue;
+		*at = c->wgt.base + k * c->wgt.words;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Joins chunk @i with those that follow, while the weights of an output block lie one behind another in WGT
+ * and its operand does so in INP: a CONV has to fill the array only once. Returns how many they are.
+ */
+static int64_t join_chunks(struct conv *c, int64_t gi, int64_t i, int64_t n)
+{
+	struct rvl_chunk *k = &c->chunk[i];
+	int64_t joined = 1, at, next;
+
+	if (c->group[gi].on > 1 || !c->e.l->from || c->nest.tail || c->e.l->p.terms > 1 ||
+	    !is_loaded(c, gi, i, &at))
+		return 1;
+	for (; i + joined < n && is_loaded(c, gi, i + joined, &next); joined++) {
+		const struct rvl_chunk *b = &c->chunk[i + joined];
+
+		if (b->ky != k->ky || b->kx != k->kx || next != at + rvl_chunk_words(&c->nest, k, 1))
+			break;
+		k->in += b->in;
+	}
+	return joined;
+}
+
 /* The whole reduction of one tile and group. */
 static void reduce(struct conv *c, const struct tile *t, int64_t gi, int64_t acc, int64_t *prm)
 {
 	int64_t n = rvl_chunks(c->e.l, &c->nest, &c->e.l->t, &c->group[gi], c->chunk);
+	int64_t rows = first_rows(c, t, gi, n);
 	uint64_t at = c->wgt_off[gi];
 
-	for (int64_t i = 0; i < n; i++)
+	if (rows && rows < t->ch) {
+		reduce_pieces(c, t, gi, acc, prm, rows);
+		return;
+	}
+	for (int64_t i = 0; i < n;) {
+		int64_t joined = join_chunks(c, gi, i, n);
+
 		at = reduce_chunk(c, t, gi, i, at, acc, prm);
+		i += joined;
+	}
 }
 
 /* Where the results of a tile go: a slot of their own, or the ring that the next layer reads. */
@@ -725,6 +879,21 @@ static void end_chunk(struct conv *c, int64_t n)
 	y->group++;
 }
 
+/* Of the first tile that is not begun: LOAD is then not late for it behind weights of other layers. */
+static void load_operand(struct rvl_emission *e)
+{
+	struct conv *c = (struct conv *)e;
+	const struct rvl_tiling *tl = &e->l->t;
+	uint64_t index = rvl_div_up(e->at, c->groups);
+	struct tile t;
+
+	if (e->l->from || tl->oc_outer || (tl->in_slots < 2 && !tl->in_ring) || index >= (uint64_t)c->tiles ||
+	    rvl_chunks(e->l, &c->nest, tl, &c->group[0], c->chunk) > 1)
+		return;
+	t = tile_at(c, index);
+	feed_of(c, &t, &c->group[0], &c->chunk[0]);
+}
+
 /* As reduce() loads them for the first tile, which then finds them in the slots. */
 static int64_t preload(struct rvl_emission *e, int64_t most, int64_t groups)
 {
@@ -918,6 +1087,7 @@ struct rvl_emission *rvl_product_open(struct rvl_stream *s, const struct rvl_lay
 				      .made = made,
 				      .tiles_to = tiles_to,
 				      .preload = preload,
+				      .operand = load_operand,
 				      .close = finish };
 	l->mode->nest(s->board, l, &c->nest);
 	c->ratio = s->board->tm / s->board->tn;

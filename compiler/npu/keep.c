@@ -271,7 +271,7 @@ static void cut_single(const struct keeper *k, const struct group *g, struct cut
 	const struct rivulet_board *b = k->be->board;
 	struct rvl_layer form = *k->l[g->first];
 	struct rvl_room room = { g->hi - g->lo, rivulet_mem_words(b, RIVULET_MEM_WGT),
-				 rivulet_mem_words(b, RIVULET_MEM_ACC), INT16_MAX, 0 };
+				 rivulet_mem_words(b, RIVULET_MEM_ACC), INT16_MAX, 0, false };
 	struct rvl_tiling t[CUTS];
 
 	if (form.mode) {

@@ -352,6 +352,7 @@ struct rvl_layer {
 	struct rvl_tiling t;
 	uint32_t ahead; /* tiles of the layer before that are emitted behind the first weights */
 	bool early;	/* the weights of later layers load between its tiles: segment.c */
+	bool look;	/* first layer of a cascade: its layers look ahead when they take turns: turns.c */
 	bool too_long; /* a cut was refused for the length of its command stream */
 	const struct rvl_contest *contest; /* how @mode was chosen, or NULL */
 };
@@ -531,6 +532,7 @@ bool rvl_fits(const struct rivulet_board *b, struct rvl_layer *l);
  */
 struct rvl_room {
 	int64_t inp, wgt, acc, th, og;
+	bool whole; /* a chunk of the reduction has all input blocks */
 };
 
 /**

@@ -7,8 +7,8 @@
  *
  * In a step whose weights load early, layers that follow are opened as soon as their buffers in WGT are
  * beside those of all open layers, and take slots for more weights where there is room. Their weights
- * load in pieces between the tiles, for as many cycles as the port has nothing else to do: by the estimate,
- * the time of the busiest engine is spread over all tiles of the layers that take turns.
+ * load in pieces between the tiles, for as many cycles as the port has nothing else to do. By the estimate,
+ * a tile has the part of them that it has of the busiest engine's time.
  */
 #include "npu/stream.h"
 #include "rivulet_cost.h"
@@ -33,7 +33,7 @@ struct group {
 	struct rvl_turns *turns;
 	uint32_t n, first;
 	struct rvl_words3 at, size; /* of all its buffers */
-	int64_t idle;		    /* cycles of the port beside a tile */
+	struct rvl_busy busy;	    /* all its tiles, and of the port all that they move */
 };
 
 struct segment {
@@ -104,11 +104,9 @@ static void leave_kept(struct segment *s, const struct group *g)
 						rivulet_mem_words(s->s->board, RIVULET_MEM_INP);
 }
 
-/* Cycles of the port beside each tile of the group. */
-static int64_t idle_port(const struct segment *s, const struct group *g)
+static struct rvl_busy busy_of(const struct segment *s, const struct group *g)
 {
 	struct rvl_busy sum = { 0 };
-	int64_t tiles = 0;
 
 	for (uint32_t i = 0; i < g->n; i++) {
 		struct rvl_busy e = rvl_layer_busy(s->s->board, g->l[i]);
@@ -116,9 +114,17 @@ static int64_t idle_port(const struct segment *s, const struct group *g)
 		sum.array += e.array;
 		sum.alu += e.alu;
 		sum.port += e.port;
-		tiles += g->e[i]->count;
 	}
-	return rvl_max(rvl_max(sum.array, sum.alu) - sum.port, 0) / rvl_max(tiles, 1);
+	return sum;
+}
+
+/* Cycles of the port beside a tile of the group: its part of the busiest engine's time. */
+static int64_t idle_beside(const struct group *g, const struct rvl_busy *tile)
+{
+	bool alu = g->busy.alu > g->busy.array;
+	int64_t all = alu ? g->busy.alu : g->busy.array;
+
+	return rvl_max(all - g->busy.port, 0) * (alu ? tile->alu : tile->array) / rvl_max(all, 1);
 }
 
 /*
@@ -217,7 +223,7 @@ static void open_group(struct segment *s, struct group *g)
 	if (!s->s->rc && !g->turns)
 		s->s->rc = -ENOMEM;
 	if (!s->s->rc && g->l[0]->early)
-		g->idle = idle_port(s, g);
+		g->busy = busy_of(s, g);
 }
 
 static void close_group(struct group *g)
@@ -293,9 +299,9 @@ static void load_early(struct segment *s)
 }
 
 /* What is not used is not saved for long, because it would delay the operands of a tile. */
-static void add_credit(struct segment *s)
+static void add_credit(struct segment *s, const struct rvl_busy *tile)
 {
-	int64_t idle = s->group[0].idle;
+	int64_t idle = idle_beside(&s->group[0], tile);
 	int64_t piece = rivulet_port_cycles(s->s->board, 1, PIECE * RIVULET_WGT_WORD, true);
 
 	s->credit = rvl_min(s->credit + idle, rvl_max(idle, piece));
@@ -306,6 +312,7 @@ static void emit_group(struct segment *s)
 {
 	struct group *g = &s->group[0], *next = &s->group[1];
 	const struct rvl_emission *last;
+	struct rvl_busy tile;
 
 	if (!g->e)
 		open_group(s, g);
@@ -320,10 +327,12 @@ static void emit_group(struct segment *s)
 			if (!s->s->rc)
 				rvl_emission_preload(next->e[0], INT64_MAX, true);
 		}
-		rvl_turns_next(g->turns);
+		tile = rvl_turns_next(g->turns);
 		if (s->s->rc || !g->l[0]->early)
 			continue;
-		add_credit(s);
+		if (g->e[0]->operand)
+			g->e[0]->operand(g->e[0]);
+		add_credit(s, &tile);
 		load_early(s);
 	}
 }

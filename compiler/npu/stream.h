@@ -155,6 +155,8 @@ struct rvl_emission {
 	 * NULL where there are no weights.
 	 */
 	int64_t (*preload)(struct rvl_emission *e, int64_t words, int64_t groups);
+	/** Loads the operand of the next tile of which nothing is emitted, if there is a slot. NULL: not needed. */
+	void (*operand)(struct rvl_emission *e);
 	void (*close)(struct rvl_emission *e);
 };
 
@@ -196,8 +198,8 @@ struct rvl_turns;
 /** For the @n emissions of @e, each of which reads the ring of the one before. NULL: no memory. */
 struct rvl_turns *rvl_turns_new(struct rvl_emission *const *e, uint32_t n);
 struct rvl_turns *rvl_turns_free(struct rvl_turns *t);
-/** Emits the next tile of one of them. */
-void rvl_turns_next(struct rvl_turns *t);
+/** Emits the next tile of one of them; returns the cycles that it takes by the estimate, but not of the port. */
+struct rvl_busy rvl_turns_next(struct rvl_turns *t);
 
 /** All layers of a step in order, those of a cascade in turns; the first has the tag @first. */
 void rvl_segment_emit(struct rvl_stream *s, struct rvl_layer *const *l, uint32_t n,

@@ -38,6 +38,7 @@ struct budget {
 	int64_t oh, ow;	       /* result on drain */
 	int64_t th;	       /* most rows of a tile */
 	int64_t most_og;       /* output blocks of a group */
+	bool whole;	       /* a chunk has all input blocks */
 	bool rows;	       /* of a cascade: tiles are whole rows, and the outer loop */
 };
 
@@ -696,7 +697,7 @@ static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
 		int64_t groups = rvl_ocgroups(u->b, u->l, t.og, NULL);
 
 		for (t.ig = u->icb; t.ig >= 1; t.ig = t.ig > 1 ? next_cut(u->icb, t.ig) : 0) {
-			if (!chunk_allowed(u, &t) || (u->l->p.gather && t.ig < u->icb))
+			if (!chunk_allowed(u, &t) || ((u->l->p.gather || u->whole) && t.ig < u->icb))
 				continue;
 			for (t.tw = widest; t.tw >= least;
 			     t.tw = t.tw > 1 ? next_cut(u->ow, t.tw) : 0) {
@@ -854,6 +855,7 @@ static void run_search(const struct rivulet_board *b, struct rvl_layer *l,
 	s->u.wgt = room->wgt - rvl_epilogue_words(l);
 	s->u.acc = room->acc;
 	s->u.th = room->th;
+	s->u.whole = room->whole;
 	s->u.most_og = room->og ? rvl_min(room->og, s->u.ocb) : s->u.ocb;
 	s->u.rows = rvl_continued(l) || rvl_continues(l);
 	s->bound = lower_bound(&s->u);
@@ -973,7 +975,7 @@ static struct rvl_room whole_room(const struct rivulet_board *b)
 {
 	return (struct rvl_room){ rivulet_mem_words(b, RIVULET_MEM_INP),
 				  rivulet_mem_words(b, RIVULET_MEM_WGT),
-				  rivulet_mem_words(b, RIVULET_MEM_ACC), MAX_COUNT, 0 };
+				  rivulet_mem_words(b, RIVULET_MEM_ACC), MAX_COUNT, 0, false };
 }
 
 uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, const struct rvl_room *room,

@@ -401,6 +401,127 @@ START_TEST(tiles_balance_array_and_alu)
 }
 END_TEST
 
+/* A convolution, a pool and two more convolutions: the clock of the engines decides whose tile is next. */
+static struct rvl_tensor *make_pooled(struct qg *q)
+{
+	struct rvl_tensor *x;
+
+	qg_open(q, 3);
+	x = conv(q, input(q, (struct rvl_shape){ 4, { 1, 16, 32, 32 } }), 32, 3, 1, 1);
+	return conv(q, conv(q, qg_max_pool(q, NULL, x, 3, 2, 1), 64, 3, 1, 1), 32, 1, 1, 1);
+}
+
+/*
+ * The order of a cascade's tiles is searched: the array waits for less than 7 % of its time. With the tile
+ * that is best at the moment it waits for more than 10 %.
+ */
+START_TEST(order_looks_ahead)
+{
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	char err[256];
+	struct qg q;
+
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-256", err, sizeof(err)), "%s", err);
+	qg_output(&q, make_pooled(&q));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	ck_assert_msg(cycles_of(&e) * 100 < e.segments[0].busy[RIVULET_Q_CONV] * 107,
+		      "%" PRIu64 " cycles for %" PRIu64 " of the array", cycles_of(&e),
+		      e.segments[0].busy[RIVULET_Q_CONV]);
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
+/* Convolutions of a small image with pools between them, and a product of what is left of it, or none. */
+static struct rvl_tensor *make_short(struct qg *q, bool product)
+{
+	struct rvl_tensor *x;
+
+	qg_open(q, 3);
+	x = conv(q, input(q, (struct rvl_shape){ 4, { 1, 3, 24, 24 } }), product ? 32 : 28, 3, 1, 1);
+	x = conv(q, qg_max_pool(q, NULL, x, 3, 2, 1), 48, 3, 1, 1);
+	x = conv(q, qg_max_pool(q, NULL, x, 3, 2, 1), 64, 3, product ? 2 : 1, 1);
+	if (!product)
+		return x;
+	return qg_conv(q, NULL, x, &(struct qg_conv){ .m = 128, .kh = 3, .kw = 3, .bias = true, .wscale = 0.005f,
+						      .yscale = 0.05f, .wtype = RVL_TYPE_S8,
+						      .ytype = RVL_TYPE_U8 });
+}
+
+/*
+ * Steps of few layers with an ALU that is slow are cut again as the whole step is then fastest. The bars
+ * are missed without pools row by row, without rings of whole values, without other cuts of single layers,
+ * if chunks whose weights are in WGT are not joined, and if the next operand loads behind early weights.
+ */
+START_TEST(short_steps_are_cut_again)
+{
+	static const uint64_t bar[] = { 52000, 46200 };
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	struct qg q;
+
+	board.alu_lanes = 4;
+	qg_output(&q, make_short(&q, _i));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	ck_assert_msg(cycles_of(&e) < bar[_i], "%" PRIu64 " cycles", cycles_of(&e));
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
+/* The rows of the first CONV of the only step, and of the highest one. */
+static void find_rows(const struct qg *q, uint32_t *first, uint32_t *most)
+{
+	struct rivulet_blob program = { 0 };
+	const struct rivulet_step_variant *v;
+	const struct rivulet_insn *in;
+	struct rvl_err err = { "" };
+	struct rivulet_decoded d;
+	struct rvl_graph *g;
+
+	ck_assert(!rvl_graph_clone(q->g, &g, &err));
+	ck_assert_msg(!rvl_compile_graph(g, &board, NULL, &program, NULL, &err), "%s", err.msg);
+	v = &rivulet_program_steps(program.data)->variant[0];
+	in = (const void *)((const char *)program.data + v->offset);
+	*first = *most = 0;
+	for (uint32_t i = 0; i < v->length / sizeof(*in); i++) {
+		ck_assert_int_eq(rivulet_decode(&in[i], &d), 0);
+		if (d.form != RIVULET_FORM_conv)
+			continue;
+		*first = *first ? *first : d.conv.rows;
+		*most = rvl_max(*most, d.conv.rows);
+	}
+	rivulet_blob_free(&program);
+}
+
+/*
+ * The array begins with the first row of a step's first tile, while the others load: gathered patches, an
+ * operand that a tile has to itself, and one in a ring. The results are the same bits.
+ */
+START_TEST(array_begins_with_a_piece)
+{
+	static const struct { int64_t channels, kernel, side; } net[] = { { 3, 3, 32 }, { 16, 1, 48 }, { 16, 3, 48 } };
+	uint32_t first, most;
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	struct rvl_tensor *x;
+	struct qg q;
+
+	qg_open(&q, 17);
+	x = input(&q, (struct rvl_shape){ 4, { 1, net[_i].channels, net[_i].side, net[_i].side } });
+	qg_output(&q, conv(&q, x, 32, net[_i].kernel, 1, 1));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	find_rows(&q, &first, &most);
+	ck_assert_uint_lt(first, most);
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
 /*
  * A pool whose windows overlap follows a convolution: the ALU pools rows in the ring while the array
  * makes the next ones. The ring is shorter than the value, so that windows cross its end.
@@ -862,6 +983,9 @@ int main(void)
 	tcase_add_test(t, weights_load_beside_earlier_layers);
 	tcase_add_test(t, block_is_one_cascade);
 	tcase_add_test(t, tiles_balance_array_and_alu);
+	tcase_add_test(t, order_looks_ahead);
+	tcase_add_loop_test(t, short_steps_are_cut_again, 0, 2);
+	tcase_add_loop_test(t, array_begins_with_a_piece, 0, 3);
 	tcase_add_test(t, pool_reads_the_ring);
 	tcase_add_loop_test(t, classifier_takes_blocks, 0, 3);
 	tcase_add_loop_test(t, product_takes_rows, 0, 4);
