@@ -5,6 +5,7 @@
 #include "float/softmax.h"
 #include "internal.h"
 #include "qmath.h"
+#include "sizes.h"
 
 /* The extents of the operand as [outer, n, inner], normalised along n. */
 static void softmax_extent(const struct rvl_kernel *k, int64_t *outer, int64_t *n, int64_t *inner)
@@ -23,18 +24,6 @@ static void softmax_extent(const struct rvl_kernel *k, int64_t *outer, int64_t *
 	}
 }
 
-static void softmax_line(const float *x, int64_t n, int64_t step, float *y)
-{
-	float top = x[0];
-	double sum;
-
-	for (int64_t i = 1; i < n; i++)
-		top = x[i * step] > top ? x[i * step] : top;
-	sum = rvl_f32_exp_line(x, n, step, top, y);
-	for (int64_t i = 0; i < n; i++)
-		y[i * step] = (float)((double)y[i * step] / sum);
-}
-
 #define GRAIN 4096	/* elements that a thread computes at least */
 
 struct run {
@@ -46,13 +35,19 @@ struct run {
 static void softmax_lines(void *arg, int64_t first, int64_t past)
 {
 	const struct run *r = arg;
+	const float *x = r->in[0];
 	int64_t outer, n, inner;
 
 	softmax_extent(r->k, &outer, &n, &inner);
-	for (int64_t i = first; i < past; i++) {
+	if (inner == 1) {
+		rvl_f32_softmax_rows(x + first * n, past - first, n, r->y + first * n);
+		return;
+	}
+	for (int64_t i = first, some; i < past; i += some) {
 		int64_t at = i / inner * n * inner + i % inner;
 
-		softmax_line((const float *)r->in[0] + at, n, inner, r->y + at);
+		some = rvl_least(inner - i % inner, past - i);
+		rvl_f32_softmax_columns(x + at, n, some, inner, r->y + at);
 	}
 }
 

@@ -29,6 +29,7 @@ CFLAGS_kernels/op_binary := -O3 -fno-trapping-math
 CFLAGS_kernels/op_unary := -O3 -fno-trapping-math
 CFLAGS_kernels/op_loops := -O3
 CFLAGS_kernels/op_norm := -O3 -fno-trapping-math
+CFLAGS_kernels/float/softmax := -O3 -fno-trapping-math
 CFLAGS_kernels/op/arithmetic := -O3 -fno-trapping-math
 CFLAGS_kernels/op/unary := -O3 -fno-trapping-math
 CFLAGS_kernels/op/pool := -O3

@@ -9,12 +9,12 @@
 
 #include "chance.h"
 #include "float/shapes.h"
+#include "float/softmax.h"
 #include "isa.h"
 #include "kernels/guarded.h"
 #include "rivulet_kernels.h"
 #include "shapes_case.h"
 #include "suite.h"
-
 
 START_TEST(every_set_is_close_to_the_reference)
 {
@@ -329,6 +329,47 @@ START_TEST(functions_are_exact_in_every_set)
 }
 END_TEST
 
+/* Asserts that each column of @y [n][columns] is the Softmax of that of @x. */
+static void check_softmax(const float *x, const float *y, int64_t n, int64_t columns)
+{
+	for (int64_t i = 0; i < columns; i++) {
+		double sum = 0;
+
+		for (int64_t k = 0; k < n; k++)
+			sum += exp((double)x[k * columns + i]);
+		for (int64_t k = 0; k < n; k++) {
+			double want = exp((double)x[k * columns + i]) / sum;
+
+			if (fabs((double)y[k * columns + i] - want) > 2e-6 * want)
+				ck_abort_msg("element %ld of column %ld is %.9g, not %.9g", (long)k, (long)i,
+					     (double)y[k * columns + i], want);
+		}
+	}
+}
+
+/* Rows and columns of lengths on both sides of the blocks in which they are computed. */
+START_TEST(softmax_of_any_length)
+{
+	static const int64_t lengths[] = { 1, 2, 3, 7, 16, 85, 128, 255, 256, 257, 700 };
+	int64_t n = lengths[_i], many = 300;
+	struct test_guarded x = test_guarded((size_t)(n * many) * sizeof(float), sizeof(float));
+	struct test_guarded y = test_guarded((size_t)(n * many) * sizeof(float), sizeof(float));
+	float *from = (float *)(void *)x.p, *to = (float *)(void *)y.p;
+
+	for (int64_t i = 0; i < n * many; i++)
+		from[i] = (float)(i * 7919 % 2003) / 100.0f - 10.0f;
+	rvl_f32_softmax_rows(from, many, n, to);
+	for (int64_t i = 0; i < many; i++)
+		check_softmax(from + i * n, to + i * n, n, 1);
+	/* Two parts, as two threads compute them. */
+	rvl_f32_softmax_columns(from, n, 131, many, to);
+	rvl_f32_softmax_columns(from + 131, n, many - 131, many, to + 131);
+	check_softmax(from, to, n, many);
+	test_drop(&x);
+	test_drop(&y);
+}
+END_TEST
+
 /* Sums of products of bytes, of which the memory ends with the last row. */
 static void check_sums(const struct rvl_f32_sum_call *call, uint64_t *seed)
 {
@@ -556,6 +597,7 @@ int main(void)
 	tcase_add_test(shapes, sums_of_pairs_of_bytes_are_exact_in_every_set);
 	tcase_add_test(shapes, bytes_become_pairs_in_every_set);
 	tcase_add_test(shapes, tiles_of_pairs_are_exact_in_every_set);
+	tcase_add_loop_test(shapes, softmax_of_any_length, 0, 11);
 	tcase_add_loop_test(shapes, functions_are_exact_in_every_set, 0,
 			    sizeof(functions) / sizeof(functions[0]));
 	return run_suite(s);
