@@ -154,6 +154,31 @@ START_TEST(products_are_checked)
 }
 END_TEST
 
+/* Bytes whose product is float: as of quantised products, but for what these operators cannot compute of them. */
+START_TEST(products_of_bytes_to_floats_are_checked)
+{
+	static const int8_t w[4 * 5];
+
+	start(RVL_OP_GEMM);
+	in(RVL_TYPE_U8, SHAPE(3, 4));
+	in(RVL_TYPE_S8, SHAPE(4, 5));
+	in(RVL_TYPE_F32, SHAPE(5));
+	out(RVL_TYPE_F32, SHAPE(3, 5));
+	quant(&d.in[0], 0, 1, 0);
+	quant(&d.in[1], 1, 1, 0);
+	zps[0][0] = zps[1][0] = 0;
+	d.in[1].data = w;
+	d.attr.alpha = d.attr.beta = 1;
+	accepted();
+	WITH(d.attr.beta = 0.5f, "C is not added as it is, but A and B are bytes");
+	TAKES(d.attr.beta = 0.5f; d.n_in = 2);
+	WITH(d.in[2].type = RVL_TYPE_S32, "bias is not float32 with one value per output channel");
+	WITH(d.in[2].shape.dim[0] = 3, "bias is not float32 with one value per output channel");
+	WITH(d.in[0].quant.n = 0, "operands are not float");
+	WITH(d.attr.sc_length = 64; d.n_in = 2, "operands are not quantised to 8 bits");
+}
+END_TEST
+
 START_TEST(pools_are_checked)
 {
 	start(RVL_OP_MAX_POOL);
@@ -551,6 +576,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, every_operand_is_checked);
 	tcase_add_test(t, products_are_checked);
+	tcase_add_test(t, products_of_bytes_to_floats_are_checked);
 	tcase_add_test(t, pools_are_checked);
 	tcase_add_test(t, the_rest_is_checked);
 	tcase_add_test(t, functions_of_bytes);
