@@ -178,8 +178,9 @@ static void max_small_planes(void *arg, int64_t first, int64_t past)
 	const struct rvl_conv_geom *g = &r->k->g;
 	float mem[RVL_F32_PLANE_MEMORY], run[RVL_F32_PLANE_MEMORY];
 
+	rvl_f32_plane_border(&r->p, -FLT_MAX, mem);
 	for (int64_t i = first; i < past; i++) {
-		rvl_f32_plane_copy(&r->p, r->x + i * g->h * g->w, -FLT_MAX, mem);
+		rvl_f32_plane_copy(&r->p, r->x + i * g->h * g->w, mem);
 		rvl_f32_plane_max(&r->p, mem, run);
 		rvl_f32_plane_rows(&r->p, run, r->y + i * g->oh * g->ow);
 	}
@@ -359,8 +360,9 @@ static void average_small_planes(void *arg, int64_t first, int64_t past)
 	for (int64_t i = 0; i < g->k[0] * g->k[1]; i++)
 		ones[i] = 1;
 	count_elements(&r, &s->p, count);
+	rvl_f32_plane_border(&s->p, 0, mem);
 	for (int64_t i = first; i < past; i++) {
-		rvl_f32_plane_copy(&s->p, s->x + i * g->h * g->w, 0, mem);
+		rvl_f32_plane_copy(&s->p, s->x + i * g->h * g->w, mem);
 		rvl_f32_plane_sum(&s->p, mem, ones, 0, -INFINITY, INFINITY, run);
 		divide(run, count, 1, s->p.run, run);
 		rvl_f32_plane_rows(&s->p, run, s->y + i * g->oh * g->ow);

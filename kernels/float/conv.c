@@ -329,11 +329,12 @@ static void small_planes(void *arg, int64_t first, int64_t past)
 	const struct rvl_f32_conv *v = d->v;
 	float mem[RVL_F32_PLANE_MEMORY], run[RVL_F32_PLANE_MEMORY];
 
+	rvl_f32_plane_border(&d->p, 0, mem);
 	for (int64_t i = first; i < past; i++) {
 		int64_t m = i % (v->group * v->m_group);
 
 		if (i == first || i % v->m_group == 0)
-			rvl_f32_plane_copy(&d->p, v->x + i / v->m_group * v->in, 0, mem);
+			rvl_f32_plane_copy(&d->p, v->x + i / v->m_group * v->in, mem);
 		rvl_f32_plane_sum(&d->p, mem, v->weights + m * v->taps, v->bias ? v->bias[m] : 0, v->lo,
 				  v->hi, run);
 		rvl_f32_plane_rows(&d->p, run, v->y + i * v->out);

@@ -6,7 +6,7 @@
 #include "isa.h"
 
 #define PIECES 4	/* of a run, which the micro-kernel sums side by side */
-#define MOST_STRIDE 4
+#define MOST_STRIDE 4	/* its square: RVL_F32_PLANE_PHASES */
 
 /* The axes of a plane: those of one dimension have a first one of one row. */
 static struct rvl_window_axis axis_y(const struct rvl_window *w)
@@ -38,6 +38,40 @@ static void find_taps(struct rvl_f32_plane *p)
 	}
 }
 
+/* Whether a tap reads phase @i of an axis. */
+static bool is_read(const struct rvl_window_axis *a, int64_t i)
+{
+	for (int64_t k = 0; k < a->k; k++)
+		if (k * a->dilation % a->stride == i)
+			return true;
+	return false;
+}
+
+/* Phase (@i, @j), of the rows and columns from i and j on. */
+static void add_phase(struct rvl_f32_plane *p, int64_t i, int64_t j)
+{
+	int64_t y0 = i - p->y.pad[0], x0 = j - p->x.pad[0], top, bottom, lead, past;
+
+	rvl_f32_inside(&p->y, y0, p->phase / p->pitch, &top, &bottom);
+	rvl_f32_inside(&p->x, x0, p->pitch, &lead, &past);
+	if (top >= bottom || lead >= past)
+		return;
+	p->in[p->phases++] = (struct rvl_f32_phase) {
+		.from = (y0 + top * p->y.stride) * p->x.n + x0 + lead * p->x.stride,
+		.to = (i * p->x.stride + j) * p->phase + top * p->pitch + lead,
+		.rows = bottom - top, .cols = past - lead,
+	};
+}
+
+static void find_phases(struct rvl_f32_plane *p)
+{
+	p->phases = 0;
+	for (int64_t i = 0; i < p->y.stride; i++)
+		for (int64_t j = 0; j < p->x.stride; j++)
+			if (is_read(&p->y, i) && is_read(&p->x, j))
+				add_phase(p, i, j);
+}
+
 bool rvl_f32_plane_of(const struct rvl_window *w, struct rvl_f32_plane *p)
 {
 	int64_t vl = rvl_f32_kernels()->vl, rows;
@@ -60,6 +94,7 @@ bool rvl_f32_plane_of(const struct rvl_window *w, struct rvl_f32_plane *p)
 	p->run = (p->y.out - 1) * p->pitch + p->x.out;
 	p->piece = rvl_round_up(rvl_ceil_div(p->run, PIECES), vl);
 	find_taps(p);
+	find_phases(p);
 	return true;
 }
 
@@ -69,46 +104,30 @@ static void fill(float *dst, float v, int64_t n)
 		dst[i] = v;
 }
 
-/* Whether a tap reads phase @i of an axis. */
-static bool is_read(const struct rvl_window_axis *a, int64_t i)
+void rvl_f32_plane_border(const struct rvl_f32_plane *p, float border, float *mem)
 {
-	for (int64_t k = 0; k < a->k; k++)
-		if (k * a->dilation % a->stride == i)
-			return true;
-	return false;
-}
+	int64_t floats = p->y.stride * p->x.stride * p->phase;
 
-/* Phase (@i, @j), of the rows and columns from i and j on. */
-static void copy_phase(const struct rvl_f32_plane *p, const float *x, int64_t i, int64_t j,
-		       float border, float *dst)
-{
-	int64_t x0 = j - p->x.pad[0], lead, past;
-
-	rvl_f32_inside(&p->x, x0, p->pitch, &lead, &past);
-	for (int64_t r = 0; r * p->pitch < p->phase; r++, dst += p->pitch) {
-		int64_t at = i - p->y.pad[0] + r * p->y.stride;
-		bool inside = at >= 0 && at < p->y.n && lead < past;
-		int64_t first = inside ? lead : p->pitch, n = inside ? past - lead : 0;
-
-		fill(dst, border, first);
-		if (n && p->x.stride == 1)
-			rvl_f32_copy(dst + lead, x + at * p->x.n + x0 + lead, n);
-		else if (n)
-			rvl_f32_copy_apart(dst + lead, x + at * p->x.n + x0 + lead * p->x.stride, n,
-					   p->x.stride);
-		fill(dst + first + n, border, p->pitch - first - n);
-	}
-}
-
-void rvl_f32_plane_copy(const struct rvl_f32_plane *p, const float *x, float border, float *mem)
-{
-	int64_t phases = p->y.stride * p->x.stride;
-
-	for (int64_t i = 0; i < phases; i++)
-		if (is_read(&p->y, i / p->x.stride) && is_read(&p->x, i % p->x.stride))
-			copy_phase(p, x, i / p->x.stride, i % p->x.stride, border, mem + i * p->phase);
+	fill(mem, border, floats);
 	/* The pieces extend beyond the run. */
-	fill(mem + phases * p->phase, 0, RVL_F32_PLANE_MEMORY - RVL_F32_PLANE);
+	fill(mem + floats, 0, RVL_F32_PLANE_MEMORY - RVL_F32_PLANE);
+}
+
+void rvl_f32_plane_copy(const struct rvl_f32_plane *p, const float *x, float *mem)
+{
+	int64_t step = p->y.stride * p->x.n;
+
+	for (int i = 0; i < p->phases; i++) {
+		const struct rvl_f32_phase *in = &p->in[i];
+		const float *from = x + in->from;
+		float *to = mem + in->to;
+
+		for (int64_t r = 0; r < in->rows; r++, from += step, to += p->pitch)
+			if (p->x.stride == 1)
+				rvl_f32_copy(to, from, in->cols);
+			else
+				rvl_f32_copy_apart(to, from, in->cols, p->x.stride);
+	}
 }
 
 void rvl_f32_plane_sum(const struct rvl_f32_plane *p, const float *mem, const float *weights,

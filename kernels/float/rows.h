@@ -32,12 +32,18 @@ static inline void rvl_f32_copy_apart(float *dst, const float *src, int64_t n, i
 {
 	int64_t i = 0;
 
-	/* The second vector has one element more than the results need, so the last ones are left.
-	 */
+	/* The second vector has one element more than the results need, so the last ones are left. */
 	for (; step == 2 && i + 4 < n; i += 4)
 		*(rvl_quad *)(dst + i) =
 			__builtin_shufflevector(*(const rvl_quad *)(src + 2 * i),
 						*(const rvl_quad *)(src + 2 * i + 4), 0, 2, 4, 6);
+	if (i) {	/* they may overlap, and begin one element early */
+		src += 2 * n - 9;
+		*(rvl_quad *)(dst + n - 4) =
+			__builtin_shufflevector(*(const rvl_quad *)src, *(const rvl_quad *)(src + 4),
+						1, 3, 5, 7);
+		return;
+	}
 	for (; i < n; i++)
 		dst[i] = src[i * step];
 }
