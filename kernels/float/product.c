@@ -20,7 +20,11 @@
 #define LEAST_PANELS 4	/* of rows, into which a chunk is not divided further */
 #define MAX_ITEMS 16	/* parts into which the work is divided */
 #define IN_PLACE_ROWS 4	/* most rows that do not pack b */
-#define PACK_COST 8	/* of an element that is packed, in products */
+/* Of an element that a chunk packs, gathers, or reads from the second-level cache, in products. */
+#define PACK_COST 8
+#define GATHER_COST 12
+#define READ_COST 2
+#define CACHED (128 << 10)	/* floats that stay in that cache; others are read like packed */
 
 /* ---- packing ---- */
 
@@ -144,37 +148,39 @@ static int64_t chunk_cols(const struct rvl_f32_job *j, const struct split *s)
 	return rvl_least(rvl_ceil_div(s->col_panels, s->col_chunks) * j->f->nr, j->n);
 }
 
-/* An estimate of the time of the thread with most work. */
-static int64_t busiest(const struct rvl_f32_job *j, const struct split *s, int64_t threads)
+/*
+ * An estimate of the time until the last thread is done. A thread that begins late delays a single round
+ * of chunks by as much.
+ */
+static int64_t time_of(const struct rvl_f32_job *j, const struct split *s, int64_t threads)
 {
-	int64_t rows = chunk_rows(j, s), cols = chunk_cols(j, s), packed = 0;
+	int64_t rows = chunk_rows(j, s), cols = chunk_cols(j, s), rounds = rvl_ceil_div(s->chunks, threads);
+	int64_t chunk = rows * (cols + (j->a.packed && j->m * j->k <= CACHED ? READ_COST : PACK_COST));
 
-	if (!j->a.packed)
-		packed += rows;
 	if (!j->b.packed && !is_in_place(j))
-		packed += cols;
-	return rvl_ceil_div(s->chunks, threads) * (rows * cols + PACK_COST * packed);
+		chunk += cols * (j->b.fill ? GATHER_COST : PACK_COST);
+	return rounds > 1 ? rounds * chunk : chunk + chunk / 16;
 }
 
-/* Divides the rows into one more chunk at a time, and the columns as far as each thread has two. */
+/* Divides rows and columns further, into few parts, while every thread has less to do. */
 static void divide(const struct rvl_f32_job *j, int64_t threads, struct split *s)
 {
-	int64_t wanted = rvl_least(2 * threads, MAX_ITEMS), best = INT64_MAX;
-	int64_t most_rows = s->row_panels / LEAST_PANELS, least_cols = s->col_chunks;
+	int64_t most = rvl_least(2 * threads, MAX_ITEMS), most_rows = s->row_panels / LEAST_PANELS;
+	int64_t best = INT64_MAX, rows = s->row_chunks, cols = s->col_chunks;
 	struct split t = *s;
 
-	for (;; t.row_chunks++) {
-		int64_t cols = rvl_ceil_div(wanted, j->batches * t.row_chunks), time;
+	for (t.row_chunks = rows; t.row_chunks == rows || t.row_chunks <= most_rows; t.row_chunks++)
+		for (t.col_chunks = cols; t.col_chunks <= s->col_panels; t.col_chunks++) {
+			int64_t time;
 
-		t.col_chunks = rvl_least(cols > least_cols ? cols : least_cols, s->col_panels);
-		t.chunks = j->batches * t.row_chunks * t.col_chunks;
-		time = busiest(j, &t, threads);
-		if (time < best)
-			*s = t;
-		best = rvl_least(time, best);
-		if (cols <= least_cols || t.row_chunks >= most_rows)
-			return;
-	}
+			t.chunks = j->batches * t.row_chunks * t.col_chunks;
+			if (best < INT64_MAX && t.chunks > most)
+				break;
+			time = time_of(j, &t, threads);
+			if (time < best)
+				*s = t;
+			best = rvl_least(time, best);
+		}
 }
 
 static struct split split_of(const struct rvl_f32_job *j, int64_t threads)
