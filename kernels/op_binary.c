@@ -57,14 +57,29 @@ SPAN(span_s32, int32_t, WRAP(uint32_t))
 SPAN(span_s64, int64_t, WRAP(uint64_t))
 SPAN(span_f32, float, clamped(mul ? va * vb : va + vb, lo, hi))
 
+/* Dense elements, or one value and as many, by the instruction set. */
+static void float_span(const struct rvl_kernel *k, int64_t n, const float *a, const float *b, float *y)
+{
+	const struct rvl_f32_math *f = rvl_f32_kernels()->math;
+	const struct rvl_bcast *bc = &k->bc;
+	struct rvl_f32_binary_call c = {
+		.a = a, .b = b, .one_a = bc->ia == 0, .one_b = bc->ib == 0, .n = n, .y = y,
+		.lo = k->d.attr.f_lo, .hi = k->d.attr.f_hi,
+	};
+
+	if (bc->iy != 1 || bc->ia < 0 || bc->ia > 1 || bc->ib < 0 || bc->ib > 1 || (c.one_a && c.one_b))
+		span_f32(k, n, a, b, y);
+	else
+		(k->d.op == RVL_OP_MUL ? f->mul : f->add)(&c);
+}
+
 static void span(void *ctx, int64_t n, int64_t a, int64_t b, int64_t y)
 {
 	const struct span_ctx *s = ctx;
 
 	switch (s->k->d.out[0].type) {
 	case RVL_TYPE_F32:
-		span_f32(s->k, n, (const float *)s->a + a, (const float *)s->b + b,
-			 (float *)s->y + y);
+		float_span(s->k, n, (const float *)s->a + a, (const float *)s->b + b, (float *)s->y + y);
 		break;
 	case RVL_TYPE_U8:
 		span_u8(s->k, n, (const uint8_t *)s->a + a, (const uint8_t *)s->b + b,

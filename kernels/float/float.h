@@ -52,6 +52,15 @@ struct rvl_f32_gemv_call {
 	float *y;
 };
 
+/* y[i] = a[i] + b[i], or a[i] * b[i], within [lo, hi]; what is not a number stays so. */
+struct rvl_f32_binary_call {
+	const float *a, *b;
+	bool one_a, one_b;	/* a[0], b[0] instead; not both */
+	int64_t n;
+	float *y;		/* may be a or b */
+	float lo, hi;
+};
+
 /*
  * Functions of @n numbers; y may be x. Every set gives the same bits, within 1e-6 of the exact value
  * (float/math.c).
@@ -63,6 +72,8 @@ struct rvl_f32_math {
 	void (*erf)(const float *x, int64_t n, float *y);
 	void (*erfc)(const float *x, int64_t n, float *y);
 	void (*hard_swish)(const float *x, int64_t n, float *y);
+	void (*add)(const struct rvl_f32_binary_call *c);
+	void (*mul)(const struct rvl_f32_binary_call *c);
 };
 
 /* @rows rows of @n bytes, less their zero point. */

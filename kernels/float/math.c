@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exp, sigmoid, tanh, erf, erfc and HardSwish of float32. The loops have no branches, so that the compiler
- * vectorises them for each instruction set. A product and an addition are rounded separately in
+ * exp, sigmoid, tanh, erf, erfc and HardSwish of float32, sums and products. The loops have no branches, so that
+ * the compiler vectorises them for each instruction set. A product and an addition are rounded separately in
  * every set (-ffp-contract=off), so that the results have the same bits everywhere; tables of
  * quantised functions are made of them. The polynomials are those of Cephes, but for tanh.
  */
@@ -171,6 +171,42 @@ INLINE float hard_swish_of(float x)
 	return x * (v > 1.0f ? 1.0f : v);
 }
 
+/* The flags are constant. */
+INLINE void combine(const struct rvl_f32_binary_call *c, bool mul, bool one_a, bool one_b, bool bounded)
+{
+	const float *a = c->a, *b = c->b;
+	float *y = c->y, lo = c->lo, hi = c->hi;
+
+	for (int64_t i = 0; i < c->n; i++) {
+		float va = a[one_a ? 0 : i], vb = b[one_b ? 0 : i], v = mul ? va * vb : va + vb;
+
+		if (bounded) {
+			v = lo > v ? lo : v;
+			v = hi < v ? hi : v;
+		}
+		y[i] = v;
+	}
+}
+
+INLINE void combine_any(const struct rvl_f32_binary_call *c, bool mul, bool bounded)
+{
+	if (c->one_a)
+		combine(c, mul, true, false, bounded);
+	else if (c->one_b)
+		combine(c, mul, false, true, bounded);
+	else
+		combine(c, mul, false, false, bounded);
+}
+
+#define BINARY(name, is_mul, set, target) \
+	static target void name##_##set(const struct rvl_f32_binary_call *c) \
+	{ \
+		if (c->lo > -INFINITY || c->hi < INFINITY) \
+			combine_any(c, is_mul, true); \
+		else \
+			combine_any(c, is_mul, false); \
+	}
+
 #define FUNCTION(name, set, target) \
 	static target void name##_##set(const float *x, int64_t n, float *y) \
 	{ \
@@ -185,9 +221,11 @@ INLINE float hard_swish_of(float x)
 	FUNCTION(erf, set, target) \
 	FUNCTION(erfc, set, target) \
 	FUNCTION(hard_swish, set, target) \
+	BINARY(add, false, set, target) \
+	BINARY(mul, true, set, target) \
 	const struct rvl_f32_math rvl_f32_math_##set = { \
 		.exp = exp_##set, .sigmoid = sigmoid_##set, .tanh = tanh_##set, .erf = erf_##set, \
-		.erfc = erfc_##set, .hard_swish = hard_swish_##set, \
+		.erfc = erfc_##set, .hard_swish = hard_swish_##set, .add = add_##set, .mul = mul_##set, \
 	};
 
 FUNCTIONS(base, )

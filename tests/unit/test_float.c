@@ -370,6 +370,57 @@ START_TEST(softmax_of_any_length)
 }
 END_TEST
 
+static float combined(const struct rvl_f32_binary_call *c, bool mul, int64_t i)
+{
+	float a = c->a[c->one_a ? 0 : i], b = c->b[c->one_b ? 0 : i], v = mul ? a * b : a + b;
+
+	return v < c->lo ? c->lo : v > c->hi ? c->hi : v;
+}
+
+/* @form: which operand is one number, or (3) that the result lies in the place of the first one. */
+static void check_combined(bool mul, int form, int64_t n, bool bounded, uint64_t *seed)
+{
+	const struct rvl_f32_math *math = rvl_f32_kernels()->math;
+	struct test_guarded a = test_guarded(form == 1 ? 4 : (size_t)n * 4, 4);
+	struct test_guarded b = test_guarded(form == 2 ? 4 : (size_t)n * 4, 4);
+	struct test_guarded y = test_guarded((size_t)n * 4, 4);
+	struct rvl_f32_binary_call c = {
+		.a = (float *)(void *)a.p, .b = (float *)(void *)b.p, .one_a = form == 1, .one_b = form == 2,
+		.n = n, .y = (float *)(void *)(form == 3 ? a.p : y.p), .lo = bounded ? -0.5f : -INFINITY,
+		.hi = bounded ? 2 : INFINITY,
+	};
+	float want[64];
+
+	for (size_t i = 0; i < a.size / 4; i++)
+		((float *)(void *)a.p)[i] = splitmix(seed) % 9 ? (float)(splitmix(seed) % 99) / 9 - 5 : NAN;
+	for (size_t i = 0; i < b.size / 4; i++)
+		((float *)(void *)b.p)[i] = splitmix(seed) % 9 ? (float)(splitmix(seed) % 99) / 9 - 5 : INFINITY;
+	for (int64_t i = 0; i < n; i++)
+		want[i] = combined(&c, mul, i);
+	(mul ? math->mul : math->add)(&c);
+	for (int64_t i = 0; i < n; i++)
+		ck_assert_msg(c.y[i] == want[i] || (isnan(c.y[i]) && isnan(want[i])), "%g is not %g",
+			      (double)c.y[i], (double)want[i]);
+	test_drop(&a);
+	test_drop(&b);
+	test_drop(&y);
+}
+
+START_TEST(sums_and_products_are_exact_in_every_set)
+{
+	struct rvl_cpu_set set;
+	uint64_t seed = 5;
+
+	for (uint32_t s = 0; rvl_cpu_set(s, &set); s++) {
+		if (rvl_cpu_force(set.name, NULL))
+			continue;
+		for (int64_t n = 1; n <= 64; n++)
+			for (int i = 0; i < 16; i++)
+				check_combined(i & 1, i / 4, n, i & 2, &seed);
+	}
+}
+END_TEST
+
 /* Sums of products of bytes, of which the memory ends with the last row. */
 static void check_sums(const struct rvl_f32_sum_call *call, uint64_t *seed)
 {
@@ -593,6 +644,7 @@ int main(void)
 	tcase_add_loop_test(shapes, infinities_stay_in_their_windows, 0, 6);
 	tcase_add_test(shapes, scratch_of_tiles_is_limited);
 	tcase_add_test(shapes, large_numbers_do_not_overflow_between_transforms);
+	tcase_add_test(shapes, sums_and_products_are_exact_in_every_set);
 	tcase_add_test(shapes, sums_of_bytes_are_exact_in_every_set);
 	tcase_add_test(shapes, sums_of_pairs_of_bytes_are_exact_in_every_set);
 	tcase_add_test(shapes, bytes_become_pairs_in_every_set);
