@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A chain of operators on images that is computed stripe by stripe: some rows of the last result, and
+ * Reads chains of operators, and runs those of images, which are computed stripe by stripe: some rows of the last result, and
  * before them those rows of each result between the operators that they need. A result between the
  * operators has only the rows in memory that are still read, so that they stay in the second-level
  * cache. Rows that the next stripe reads again move to the front of that memory; none is computed
@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "chain.h"
 #include "rows.h"
 #include "sizes.h"
 
@@ -15,24 +16,6 @@
 #define MOST_ROWS (1 << 20)	/* that a stripe needs of an image */
 #define MOST_HEIGHT 64	/* rows of a stripe */
 #define MOST_STRIDE 1024	/* of all operators together */
-
-/* One operator. */
-struct link {
-	struct rvl_kernel *k;
-	uint32_t in[RVL_CHAIN_IN];
-	int64_t stride;		/* rows of its result for one of the last result */
-	int64_t rows;		/* of its result in memory */
-	int64_t row_bytes;
-	int64_t at;		/* of these rows in the memory of a band */
-};
-
-struct rvl_chain {
-	uint32_t n;
-	struct link link[RVL_CHAIN_MAX];
-	int64_t height;		/* rows of the last result in a stripe */
-	int64_t work_at;	/* scratch of the operators in the memory of a band */
-	int64_t band_bytes;
-};
 
 /* ---- bytes of a descriptor ---- */
 
@@ -71,7 +54,7 @@ static bool same_operand(const struct rvl_kernel_arg *a, const struct rvl_kernel
 }
 
 /* Gives operand @i of link @d the place that the chain knows for it. */
-static int resolve(const struct rvl_kernel *k, const struct link *l, uint32_t i, struct rvl_kernel_desc *d,
+static int resolve(const struct rvl_kernel *k, const struct rvl_chain_link *l, uint32_t i, struct rvl_kernel_desc *d,
 		   char *why)
 {
 	struct rvl_kernel_arg *to = &d->in[i];
@@ -81,7 +64,7 @@ static int resolve(const struct rvl_kernel *k, const struct link *l, uint32_t i,
 	if (from < k->d.n_in)
 		a = &k->d.in[from];
 	else if (from >= RVL_CHAIN_MADE && made < k->chain->n)
-		a = &k->chain->link[made].k->d.out[0];
+		a = &k->chain->link[made].y;
 	if (!a || !same_operand(a, to))
 		return rvl_why(why, "operand %u of operator %u is not what the chain has", i, k->chain->n);
 	to->data = a->data;
@@ -97,12 +80,17 @@ static bool joins(const struct rvl_kernel *k)
 	return k->rows && y->shape.rank == 4 && y->layout == RIVULET_LAYOUT_NHWC;
 }
 
+static bool of_elements(const struct rvl_kernel *k)
+{
+	return k->d.out[0].layout == RIVULET_LAYOUT_PLAIN;
+}
+
 /* Makes the kernel of the next link. The last one writes where the chain does. */
 static int add_link(struct rvl_kernel *k, const struct packed_link *h, struct rvl_kernel_desc *d,
 		    bool last, char *why)
 {
 	struct rvl_chain *c = k->chain;
-	struct link *l = &c->link[c->n];
+	struct rvl_chain_link *l = &c->link[c->n];
 	int rc = 0;
 
 	memcpy(l->in, h->in, sizeof(l->in));
@@ -118,12 +106,14 @@ static int add_link(struct rvl_kernel *k, const struct packed_link *h, struct rv
 		d->out[0].pitched = k->d.out[0].pitched;
 		memcpy(d->out[0].pitch, k->d.out[0].pitch, sizeof(d->out[0].pitch));
 	}
-	rc = rvl_kernel_new(d, false, &l->k, why);
+	l->y = d->out[0];
+	rc = of_elements(k) ? rvl_chain_element_link(k, l, d, why) : rvl_kernel_new(d, false, &l->k, why);
 	if (rc)
 		return rc;
 	k->mem_bytes += rvl_kernel_bytes(l->k);
 	c->n++;
-	return joins(l->k) ? 0 : rvl_why(why, "operator %u does not compute rows", c->n - 1);
+	return of_elements(k) || joins(l->k) ? 0 :
+	       rvl_why(why, "operator %u does not compute rows", c->n - 1);
 }
 
 static int read_links(struct rvl_kernel *k, char *why)
@@ -153,7 +143,7 @@ static int read_links(struct rvl_kernel *k, char *why)
 /* ---- rows ---- */
 
 /* The link that makes image @i of @l, or NULL. */
-static uint32_t maker_of(const struct rvl_chain *c, const struct link *l, uint32_t i)
+static uint32_t maker_of(const struct rvl_chain *c, const struct rvl_chain_link *l, uint32_t i)
 {
 	return i < l->k->rows->images && l->in[i] >= RVL_CHAIN_MADE ? l->in[i] - RVL_CHAIN_MADE : c->n;
 }
@@ -201,7 +191,7 @@ static void rows_of(const struct rvl_chain *c, struct rvl_row_range last, struct
 	memset(need, 0, c->n * sizeof(*need));
 	need[c->n - 1] = last;
 	for (uint32_t i = c->n; i-- > 0;) {
-		const struct link *l = &c->link[i];
+		const struct rvl_chain_link *l = &c->link[i];
 
 		for (uint32_t j = 0; j < l->k->rows->images && need[i].first < need[i].past; j++) {
 			uint32_t m = maker_of(c, l, j);
@@ -220,7 +210,7 @@ static int find_strides(struct rvl_chain *c, char *why)
 {
 	c->link[c->n - 1].stride = 1;
 	for (uint32_t i = c->n; i-- > 0;) {
-		const struct link *l = &c->link[i];
+		const struct rvl_chain_link *l = &c->link[i];
 		int64_t s = l->stride * (l->k->rows->window ? l->k->g.s[0] : 1);
 
 		if (!l->stride || s > MOST_STRIDE)
@@ -245,7 +235,7 @@ static int64_t lay_out(struct rvl_chain *c, int64_t height)
 
 	rows_of(c, (struct rvl_row_range) { 0, height }, need, reach);
 	for (uint32_t i = 0; i < c->n; i++) {
-		struct link *l = &c->link[i];
+		struct rvl_chain_link *l = &c->link[i];
 		const int64_t *dim = l->k->d.out[0].shape.dim;
 		int64_t rows = rvl_least(need[i].past - need[i].first, dim[2]), own = 0;
 
@@ -301,7 +291,7 @@ struct band {
 /* Where row 0 of the result of link @i would be. */
 static uint8_t *row_zero(const struct band *b, uint32_t i)
 {
-	const struct link *l = &b->r->c->link[i];
+	const struct rvl_chain_link *l = &b->r->c->link[i];
 
 	return b->mem + l->at - b->have[i].first * l->row_bytes;
 }
@@ -309,7 +299,7 @@ static uint8_t *row_zero(const struct band *b, uint32_t i)
 /* Keeps the rows of a result from @first on, at the front of its memory. */
 static void keep_rows(struct band *b, uint32_t i, int64_t first)
 {
-	const struct link *l = &b->r->c->link[i];
+	const struct rvl_chain_link *l = &b->r->c->link[i];
 	struct rvl_row_range *have = &b->have[i];
 	uint8_t *mem = b->mem + l->at;
 
@@ -321,7 +311,7 @@ static void keep_rows(struct band *b, uint32_t i, int64_t first)
 	have->first = first;
 }
 
-static const uint8_t *image_of(const struct band *b, const struct link *l, uint32_t i)
+static const uint8_t *image_of(const struct band *b, const struct rvl_chain_link *l, uint32_t i)
 {
 	const struct chain_run *r = b->r;
 	uint32_t m = maker_of(r->c, l, i);
@@ -335,7 +325,7 @@ static const uint8_t *image_of(const struct band *b, const struct link *l, uint3
 static void run_link(struct band *b, uint32_t i, struct rvl_row_range need)
 {
 	const struct chain_run *r = b->r;
-	const struct link *l = &r->c->link[i];
+	const struct rvl_chain_link *l = &r->c->link[i];
 	struct rvl_rows call = { .past = need.past, .scratch = b->mem + r->c->work_at };
 
 	if (need.first >= need.past)
@@ -391,8 +381,10 @@ static int run_chain(const struct rvl_kernel *k, const void *const *in, void *co
 
 void rvl_chain_free(struct rvl_chain *c)
 {
-	for (uint32_t i = 0; c && i < RVL_CHAIN_MAX; i++)
+	for (uint32_t i = 0; c && i < RVL_CHAIN_MAX; i++) {
 		rvl_kernel_free(c->link[i].k);
+		rvl_kernel_free(c->link[i].rest);
+	}
 }
 
 /* All operands are batches of as many images as the result. */
@@ -427,6 +419,10 @@ int rvl_setup_chain(struct rvl_kernel *k, bool reference, char *why)
 	if (!k->chain)
 		return -ENOMEM;
 	rc = read_links(k, why);
+	if (!rc && of_elements(k)) {
+		rvl_chain_elements(k);
+		return 0;
+	}
 	if (!rc)
 		rc = check_batches(k, why);
 	if (!rc)

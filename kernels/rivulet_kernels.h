@@ -233,7 +233,10 @@ int64_t rvl_chain_pack(const struct rvl_chain_part *parts, uint32_t n, void *buf
 /** Whether the kernel can be in a chain: it computes rows of an image in NHWC. */
 bool rvl_kernel_joins(const struct rvl_kernel *k);
 
-/** Rows of a stripe; 0 of other kernels than chains. */
+/** Whether it can be in a chain of element-wise operators on float32, whose results are PLAIN. */
+bool rvl_desc_joins_elements(const struct rvl_kernel_desc *d);
+
+/** Rows of a stripe; 0 of other kernels than chains of images. */
 int64_t rvl_chain_height(const struct rvl_kernel *k);
 
 /* ---- descriptors as bytes ---- */

@@ -3,7 +3,8 @@
  * Chains of steps of the CPU. A value between two operators that compute images row by row, larger
  * than its share of the second-level cache, is written to memory and read back. The kernel of a
  * chain computes such operators together, in stripes of rows (kernels/chain.c), so that the value has
- * no memory but a few rows. All results but the last one are read inside the chain only.
+ * no memory but a few rows. Element-wise operators on float32 are joined in the same way and computed in
+ * blocks (kernels/chain_elements.c). All results but the last one are read inside the chain only.
  */
 #include "base/math.h"
 #include "pass/pass.h"
@@ -15,10 +16,11 @@
 
 /* Bytes of a value from which on stripes measured faster than single steps (docs/compiler.md). */
 #define SHARE (1280 << 10)
+#define ELEMENTS_SHARE (128 << 10)	/* of a value between element-wise operators */
 #define MOST_WEIGHTS (128 << 10) /* of a chain: each stripe reads them again */
 
 /* By node id: what a node is alone. */
-enum joins { UNKNOWN, JOINS, APART };
+enum joins { UNKNOWN, ROWS, ELEMENTS, APART };
 
 struct chains {
 	struct rvl_graph *g;
@@ -38,25 +40,26 @@ static enum joins joins_alone(struct chains *c, const struct rvl_node *n)
 	    n->n_in > RVL_CHAIN_IN || n->out[0]->bounded)
 		return APART;
 	rvl_node_desc(n, c->desc);
+	if (n->out[0]->layout != RIVULET_LAYOUT_NHWC)
+		return rvl_desc_joins_elements(c->desc) ? ELEMENTS : APART;
 	if (rvl_kernel_new(c->desc, false, &k, NULL))
 		return APART;	/* its own step has the error */
 	can = rvl_kernel_joins(k);
 	rvl_kernel_free(k);
-	return can ? JOINS : APART;
+	return can ? ROWS : APART;
 }
 
-static bool joins(struct chains *c, const struct rvl_node *n)
+static enum joins joins(struct chains *c, const struct rvl_node *n)
 {
 	if (c->joins[n->id] == UNKNOWN)
 		c->joins[n->id] = joins_alone(c, n);
-	return c->joins[n->id] == JOINS;
+	return c->joins[n->id];
 }
 
 /* Whether the chain's kernel may keep this value for itself. */
 static bool is_private(const struct rvl_tensor *t)
 {
-	return t->producer && !t->is_output && !t->holds_output && !t->base && !t->pitched &&
-	       t->layout == RIVULET_LAYOUT_NHWC;
+	return t->producer && !t->is_output && !t->holds_output && !t->base && !t->pitched;
 }
 
 /* ---- two chains ---- */
@@ -113,7 +116,7 @@ static int64_t row_bytes(const struct rvl_node_chain *c)
 	return bytes;
 }
 
-static bool fits(const struct rvl_node_chain *c)
+static bool fits(const struct rvl_node_chain *c, enum joins kind)
 {
 	int64_t weights = 0;
 	uint32_t operands = 0;
@@ -124,15 +127,19 @@ static bool fits(const struct rvl_node_chain *c)
 				weights += rvl_tensor_bytes(c->node[i]->in[j]);
 		operands += c->node[i]->n_in;
 	}
+	if (kind == ELEMENTS)
+		return operands <= RVL_MAX_IN;
 	return operands <= RVL_MAX_IN && weights <= MOST_WEIGHTS && row_bytes(c) <= RVL_CHAIN_BYTES;
 }
 
 /* An operator without a window that follows a chain reads its rows from the cache, however many. */
-static bool worth(const struct rvl_tensor *t, const struct rvl_node *n)
+static bool worth(const struct rvl_tensor *t, const struct rvl_node *n, enum joins kind)
 {
 	const struct rvl_attr *a = &n->attr;
 	bool window = a->kernel[0] > 1 || a->stride[0] > 1 || n->op == RVL_OP_Q_CONV;
 
+	if (kind == ELEMENTS)
+		return rvl_tensor_bytes(t) > ELEMENTS_SHARE;
 	return rvl_tensor_bytes(t) > SHARE || (t->producer->chain && !window);
 }
 
@@ -153,13 +160,14 @@ static int settle(struct chains *c, const struct rvl_node_chain *chain)
 static int join(struct chains *c, struct rvl_tensor *t, struct rvl_node *n)
 {
 	struct rvl_node_chain a, b = of(n);
+	enum joins kind = t && t->layout == RIVULET_LAYOUT_NHWC ? ROWS : ELEMENTS;
 	int rc;
 
-	if (!t || !is_private(t) || has(&b, t->producer) || !worth(t, n) || !joins(c, n) ||
-	    !joins(c, t->producer))
+	if (!t || !is_private(t) || has(&b, t->producer) || !worth(t, n, kind) || joins(c, n) != kind ||
+	    joins(c, t->producer) != kind)
 		return 0;
 	a = of(t->producer);
-	if (a.node[a.n - 1] != t->producer || !read_inside(t, &b) || !append(&a, &b) || !fits(&a))
+	if (a.node[a.n - 1] != t->producer || !read_inside(t, &b) || !append(&a, &b) || !fits(&a, kind))
 		return 0;
 	rc = settle(c, &a);
 	return rc ? rc : 1;

@@ -433,6 +433,104 @@ START_TEST(memory_is_that_of_a_stripe)
 }
 END_TEST
 
+/* ---- elements ---- */
+
+static struct rvl_kernel_arg floats(int64_t n)
+{
+	return (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 3, { 1, n, 1 } } };
+}
+
+static struct test_guarded values(int64_t n)
+{
+	struct test_guarded g = test_guarded((size_t)n * sizeof(float), 4);
+
+	for (int64_t i = 0; i < n; i++)
+		((float *)(void *)g.p)[i] = (float)test_rnd(2000) / 400.0f - 2.5f;
+	return g;
+}
+
+static void add_element_step(struct chain *c, enum rvl_op op, uint32_t a, uint32_t b, int64_t n)
+{
+	struct step *s = &c->step[c->n++];
+	uint32_t in[] = { a, b };
+
+	rvl_attr_init(&s->d.attr);
+	s->d.op = op;
+	s->d.n_in = op == RVL_OP_GENERAL ? 1 : 2;
+	s->d.n_out = 1;
+	if (op == RVL_OP_GENERAL)
+		s->d.def = rvl_op_find(NULL, "Sigmoid", 13);
+	for (uint32_t i = 0; i < s->d.n_in; i++) {
+		s->in[i] = in[i];
+		s->d.in[i] = in[i] < RVL_CHAIN_MADE ? c->d.in[in[i]] : floats(n);
+	}
+	s->d.out[0] = floats(n);
+	s->y = test_guarded(test_bytes(&s->d.out[0]), 4);
+}
+
+/* (min(max(x * sigmoid(x) + one, lo), hi) * constant) + x * sigmoid(x) */
+static void make_elements(struct chain *c, int64_t n)
+{
+	struct rvl_kernel_arg one = floats(1), all = floats(n);
+
+	memset(c, 0, sizeof(*c));
+	c->d.in[0] = all;
+	c->x = values(n);
+	c->in[0] = c->x.p;
+	c->d.n_in = 1;
+	c->step[0].w = values(1);
+	add_input(c, &one, c->step[0].w.p, true);
+	c->step[0].b = values(n);
+	add_input(c, &all, c->step[0].b.p, true);
+	add_element_step(c, RVL_OP_GENERAL, 0, 0, n);
+	add_element_step(c, RVL_OP_MUL, 0, RVL_CHAIN_MADE, n);
+	add_element_step(c, RVL_OP_ADD, RVL_CHAIN_MADE + 1, 1, n);
+	c->step[2].d.attr.f_lo = -0.25f;
+	c->step[2].d.attr.f_hi = 1.5f;
+	add_element_step(c, RVL_OP_MUL, 2, RVL_CHAIN_MADE + 2, n);
+	add_element_step(c, RVL_OP_ADD, RVL_CHAIN_MADE + 3, RVL_CHAIN_MADE + 1, n);
+	finish(c);
+}
+
+/* Blocks have 4,096 elements. */
+START_TEST(chains_of_elements_equal_their_operators)
+{
+	static const int64_t counts[] = { 2, 4095, 4096, 4097, 3 * 4096, 5 * 4096 + 17 };
+
+	test_seed(_i);
+	for (uint32_t threads = 0; threads < 4; threads++) {
+		struct chain c;
+		const char *set;
+
+		make_elements(&c, counts[_i]);
+		c.threads = threads;
+		run_steps(&c);
+		set = test_each_set(differs, &c);
+		ck_assert_msg(!set, "%lld elements differ with %s", (long long)counts[_i], set);
+		drop(&c);
+	}
+	rvl_cpu_force(NULL, NULL);
+}
+END_TEST
+
+/* An operand that is broadcast along an axis has no block of elements. */
+START_TEST(broadcast_operands_are_refused)
+{
+	struct rvl_kernel *k;
+	struct chain c;
+
+	test_seed(1);
+	make_elements(&c, 60);
+	ck_assert(rvl_desc_joins_elements(&c.step[1].d));
+	c.step[1].d.in[1].shape = (struct rvl_shape) { 3, { 1, 6, 10 } };
+	c.step[1].d.out[0].shape = c.step[1].d.in[0].shape = (struct rvl_shape) { 3, { 1, 6, 1 } };
+	ck_assert(!rvl_desc_joins_elements(&c.step[1].d));
+	c.d.in[0].shape.dim[0] = 2;
+	ck_assert(rvl_kernel_new(&c.d, false, &k, NULL));
+	drop(&c);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("chain");
@@ -443,5 +541,7 @@ int main(void)
 	tcase_add_test(t, descriptors_keep_chains);
 	tcase_add_test(t, damaged_chains_stay_in_their_memory);
 	tcase_add_test(t, memory_is_that_of_a_stripe);
+	tcase_add_loop_test(t, chains_of_elements_equal_their_operators, 0, 6);
+	tcase_add_test(t, broadcast_operands_are_refused);
 	return run_suite(s);
 }

@@ -87,6 +87,46 @@ static void small(void)
 	qg_output(&q, conv(conv(begin(), 24, 3, 1, 24), 4, 1, 4, 1));
 }
 
+static struct rvl_tensor *floats(int64_t n)
+{
+	struct rvl_tensor *t;
+
+	ck_assert(!rvl_tensor_new(q.g, NULL, &t, &q.err));
+	t->type = RVL_TYPE_F32;
+	t->shape = (struct rvl_shape){ 2, { 64, n } };
+	t->shaped = true;
+	return t;
+}
+
+static struct rvl_tensor *element_step(enum rvl_op op, struct rvl_tensor *a, struct rvl_tensor *b)
+{
+	struct rvl_tensor *in[] = { a, b }, *y = floats(a->shape.dim[1]);
+
+	qg_node(&q, op, NULL, 2, in, y);
+	return y;
+}
+
+/* Three operators on floats, between values that the caller has. Of 256 KiB, or of 4. */
+static void elements_of(int64_t n)
+{
+	struct rvl_tensor *x = floats(n), *t;
+
+	qg_input(&q, x);
+	t = element_step(RVL_OP_MUL, x, x);
+	t = element_step(RVL_OP_ADD, t, x);
+	qg_output(&q, element_step(RVL_OP_MUL, t, x));
+}
+
+static void elements(void)
+{
+	elements_of(1024);
+}
+
+static void few_elements(void)
+{
+	elements_of(16);
+}
+
 struct result {
 	uint8_t out[2][160 * 104 * 104];
 	uint32_t steps, rows;
@@ -119,6 +159,8 @@ START_TEST(what_is_joined)
 		{ shortcut, 3, 5, 2800 << 10 },
 		{ read_outside, 5, 5, 0 },
 		{ small, 3, 3, 0 },
+		{ elements, 1, 3, 256 << 10 },
+		{ few_elements, 3, 3, 0 },
 	};
 	static struct result on, off;
 
@@ -137,6 +179,6 @@ int main(void)
 	Suite *s = suite_create("chain_pass");
 	TCase *t = add_case(s, "all", 60, NULL, NULL);
 
-	tcase_add_loop_test(t, what_is_joined, 0, 5);
+	tcase_add_loop_test(t, what_is_joined, 0, 7);
 	return run_suite(s);
 }

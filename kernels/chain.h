@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Chains of operators: of images, which are computed in stripes of rows (chain.c), and of operators on
+ * elements, which are computed in blocks of them (chain_elements.c).
+ */
+#ifndef RVL_KERNELS_CHAIN_H
+#define RVL_KERNELS_CHAIN_H
+
+#include "internal.h"
+
+/* One operator. */
+struct rvl_chain_link {
+	struct rvl_kernel *k;	/* of elements: of a whole block of them */
+	struct rvl_kernel *rest;	/* of elements: of the last block, or NULL */
+	struct rvl_kernel_arg y;	/* its whole result */
+	uint32_t in[RVL_CHAIN_IN];
+	int64_t stride;		/* rows of its result for one of the last result */
+	int64_t rows;		/* of its result in memory */
+	int64_t row_bytes;
+	int64_t at;		/* of these rows, or of a block, in the memory of a band */
+};
+
+struct rvl_chain {
+	uint32_t n;
+	struct rvl_chain_link link[RVL_CHAIN_MAX];
+	int64_t height;		/* rows of the last result in a stripe; 0: a chain of elements */
+	int64_t work_at;	/* scratch of the operators in the memory of a band */
+	int64_t band_bytes;
+};
+
+/** Makes the kernels of the next link of a chain of elements from the descriptor, which it changes. */
+int rvl_chain_element_link(struct rvl_kernel *k, struct rvl_chain_link *l, struct rvl_kernel_desc *d,
+			   char *why);
+
+/** Lays out the blocks of a chain of elements that has all its links. */
+void rvl_chain_elements(struct rvl_kernel *k);
+
+#endif
