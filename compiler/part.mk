@@ -30,6 +30,7 @@ $(eval $(call unit_test,layout,compiler kernels uapi,-lm))
 $(eval $(call unit_test,layout_pass,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,pitches,compiler kernels sim uapi,-lm))
 $(eval $(call unit_test,chain_pass,compiler kernels sim uapi,-lm))
+$(eval $(call unit_test,residual,compiler kernels sim uapi,-lm))
 
 $(eval $(call program,tests/check_onnx,tests/onnx/check_onnx.c tests/onnx/eligible.c,compiler kernels sim uapi,-lm))
 .PHONY: check-onnx

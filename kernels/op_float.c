@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Convolution and matrix products in float: the kernels of float/ with weights packed at setup. */
+#include <math.h>
 #include <string.h>
 
 #include "float/conv.h"
@@ -8,24 +9,45 @@
 #include "qmath.h"
 #include "ref.h"
 
+/* Whether the image of input 3 is added to the result. */
+static bool adds_image(const struct rvl_kernel_desc *d)
+{
+	return d->n_in > 3;
+}
+
+static bool has_bias(const struct rvl_kernel_desc *d)
+{
+	return d->n_in > 2 && d->in[2].type != RVL_TYPE_NONE;
+}
+
 static int run_conv_ref(const struct rvl_kernel *k, const void *const *in, void *const *out,
 			void *scratch, const struct rvl_pool *pool)
 {
+	float lo = k->d.attr.f_lo, hi = k->d.attr.f_hi, *y = out[0];
+	const float *added = adds_image(&k->d) ? in[3] : NULL;
+
 	(void)scratch;
 	(void)pool;
-	rvl_ref_conv(&k->g, in[0], in[1], k->d.n_in > 2 ? in[2] : NULL, k->d.attr.f_lo,
-		     k->d.attr.f_hi, out[0]);
+	rvl_ref_conv(&k->g, in[0], in[1], has_bias(&k->d) ? in[2] : NULL, added ? -INFINITY : lo,
+		     added ? INFINITY : hi, y);
+	for (int64_t i = 0; added && i < rvl_shape_count(&k->d.out[0].shape); i++) {
+		float v = y[i] + added[i];
+
+		y[i] = v < lo ? lo : v > hi ? hi : v;
+	}
 	return 0;
 }
 
+/* The operands say only whether they are there. */
 static struct rvl_f32_conv conv_of(const struct rvl_kernel *k)
 {
+	static const float some;
 	const struct rvl_conv_geom *g = &k->g;
 	int64_t in[2] = { g->h, g->w }, out[2] = { g->oh, g->ow };
 	struct rvl_f32_conv v = {
 		.w.rank = 2, .images = g->n, .group = g->group, .m_group = g->m / g->group,
 		.c_group = g->c / g->group, .lo = k->d.attr.f_lo, .hi = k->d.attr.f_hi,
-		.packed = k->f32, .fixed = k->d.in[1].data,
+		.packed = k->f32, .fixed = k->d.in[1].data, .added = adds_image(&k->d) ? &some : NULL,
 	};
 
 	for (int i = 0; i < 2; i++)
@@ -44,7 +66,8 @@ static int run_conv(const struct rvl_kernel *k, const void *const *in, void *con
 
 	v.x = in[0];
 	v.weights = in[1];
-	v.bias = k->d.n_in > 2 ? in[2] : NULL;
+	v.bias = has_bias(&k->d) ? in[2] : NULL;
+	v.added = v.added ? in[3] : NULL;
 	v.y = out[0];
 	rvl_f32_conv_run(&v, scratch, pool);
 	return 0;
@@ -96,6 +119,9 @@ int rvl_setup_conv(struct rvl_kernel *k, bool reference, char *why)
 	const struct rvl_kernel_desc *d = &k->d;
 	int rc;
 
+	if (adds_image(d) && (d->in[3].type != RVL_TYPE_F32 || d->in[3].layout != RIVULET_LAYOUT_PLAIN ||
+			      !rvl_shape_equal(&d->in[3].shape, &d->out[0].shape) || !all_float(d)))
+		return rvl_why(why, "the added image is not one of floats like the result");
 	if (reads_bytes(d))
 		return rvl_setup_qconv(k, reference, why);
 	rc = rvl_conv_geometry(d, &d->in[1], &k->g, why);
@@ -103,7 +129,7 @@ int rvl_setup_conv(struct rvl_kernel *k, bool reference, char *why)
 		return rc;
 	if (!all_float(d))
 		return rvl_why(why, "operands are not float");
-	if (d->n_in > 2 && rvl_shape_count(&d->in[2].shape) != k->g.m)
+	if (has_bias(d) && rvl_shape_count(&d->in[2].shape) != k->g.m)
 		return rvl_why(why, "bias has not one value per output channel");
 	k->run = run_conv_ref;
 	return reference ? 0 : setup_conv(k);

@@ -100,9 +100,9 @@ struct rvl_inputs {
 	X(QLINEAR_MATMUL, 4, "QLinearMatMul", RVL_INPUTS_OF_ROW, \
 	  none, qlinear_matmul, Q_MATMUL, RVL_TRAIT_ROW, \
 	  "quantised matrix product, scales as inputs") \
-	X(CONV, 5, "Conv", RVL_INPUTS_OF_ROW, \
+	X(CONV, 5, "Conv", RVL_INPUTS(2, 4), \
 	  conv, conv, Q_CONV, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
-	  "float 2-D convolution") \
+	  "float 2-D convolution, plus an image of the result's shape that the compiler joins to it") \
 	X(GEMM, 6, "Gemm", RVL_INPUTS_OF_ROW, \
 	  gemm, gemm, Q_MATMUL, RVL_TRAIT_PRODUCT | RVL_TRAIT_CLAMPS | RVL_TRAIT_PLACES, \
 	  "alpha * op(A) * op(B) + beta * C") \

@@ -112,6 +112,12 @@ typedef bool (*rvl_nhwc_fn)(const struct rvl_node *n, void *arg);
 int rvl_pass_layout(struct rvl_graph *g, rvl_nhwc_fn reads, void *arg, struct rvl_err *err);
 
 /**
+ * Makes float convolutions of one tap on the CPU add the image that an addition behind them adds. Before
+ * the graph is partitioned.
+ */
+int rvl_pass_residual(struct rvl_graph *g, struct rvl_err *err);
+
+/**
  * Makes chains of the steps of the CPU between which large images lie (rvl_node.chain). For the
  * partitioned graph, after all passes that change layouts and views.
  */

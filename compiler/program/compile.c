@@ -270,6 +270,8 @@ static int whole(struct rvl_backend *be, const void *onnx, size_t size,
 
 	rvl_arena_doing(be->g->arena, "placing the nodes");
 	if (!rc)
+		rc = rvl_pass_residual(be->g, be->err);
+	if (!rc)
 		rc = place(be);
 	if (!rc && !be->opt->no_layouts)
 		rc = assign_layouts(be);

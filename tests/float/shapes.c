@@ -7,7 +7,7 @@
 
 #include "kernels/guarded.h"
 
-#define INPUTS 3
+#define INPUTS 4
 #define TOLERANCE 1e-5
 
 struct product {
@@ -87,6 +87,10 @@ static void set_conv(struct product *p, int64_t images, int64_t cg, int64_t mg, 
 	test_image(&p->d.in[1], RVL_TYPE_F32, mg * group, cg, a->kernel[0], a->kernel[1]);
 	p->d.in[2] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 1, { mg * group } } };
 	test_image(&p->d.out[0], RVL_TYPE_F32, images, mg * group, oh, ow);
+	if (test_rnd(5))
+		return;
+	p->d.n_in = 4;	/* an image is added */
+	p->d.in[3] = p->d.out[0];
 }
 
 /* One axis with any stride and dilation, over at most @most results. Returns the input's size. */
@@ -267,7 +271,7 @@ static void drop_product(struct product *p)
 static void run(const struct product *p, bool reference, const struct test_guarded *y,
 		uint32_t threads)
 {
-	test_run(&p->d, reference, (const void *[]) { p->in[0].p, p->in[1].p, p->in[2].p }, y,
+	test_run(&p->d, reference, (const void *[]) { p->in[0].p, p->in[1].p, p->in[2].p, p->in[3].p }, y,
 		 threads);
 }
 
