@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads chains of operators, and runs those of images, which are computed stripe by stripe: some rows of the last result, and
- * before them those rows of each result between the operators that they need. A result between the
- * operators has only the rows in memory that are still read, so that they stay in the second-level
- * cache. Rows that the next stripe reads again move to the front of that memory; none is computed
- * twice, except where threads begin. The bits are those of the operators one after the other.
+ * Reads chains of operators, and runs those on images. These are computed stripe by stripe: some rows of
+ * the last result, and before them those rows of each result between the operators that they need. A
+ * result between the operators has only the rows in memory that are still read, so that they stay in the
+ * second-level cache. Rows that the next stripe reads again move to the front of that memory; none is
+ * computed twice, except where threads begin. The bits are those of the operators one after the other.
  */
 #include <string.h>
 
@@ -54,8 +54,8 @@ static bool same_operand(const struct rvl_kernel_arg *a, const struct rvl_kernel
 }
 
 /* Gives operand @i of link @d the place that the chain knows for it. */
-static int resolve(const struct rvl_kernel *k, const struct rvl_chain_link *l, uint32_t i, struct rvl_kernel_desc *d,
-		   char *why)
+static int resolve(const struct rvl_kernel *k, const struct rvl_chain_link *l, uint32_t i,
+		   struct rvl_kernel_desc *d, char *why)
 {
 	struct rvl_kernel_arg *to = &d->in[i];
 	uint32_t from = l->in[i], made = from - RVL_CHAIN_MADE;

@@ -22,9 +22,11 @@ static struct rvl_node *conv_of(const struct rvl_tensor *t, const struct rvl_nod
 {
 	struct rvl_node *n = t->producer;
 
-	if (!n || n->op != RVL_OP_CONV || n->free || n->stochastic || !is_plain(t) ||
-	    t->is_output || t->holds_output || t->base || t->n_users != 1 || n->n_out != 1 || n->n_in > 3 || n->in[0]->type != RVL_TYPE_F32 ||
-	    n->in[1]->shape.rank != 4 || !rvl_is_unclamped(&n->attr))
+	if (!n || n->op != RVL_OP_CONV || n->free || n->stochastic || n->n_out != 1 || n->n_in > 3)
+		return NULL;
+	if (!is_plain(t) || t->is_output || t->holds_output || t->base || t->n_users != 1)
+		return NULL;
+	if (n->in[0]->type != RVL_TYPE_F32 || n->in[1]->shape.rank != 4 || !rvl_is_unclamped(&n->attr))
 		return NULL;
 	if (n->attr.kernel[0] * n->attr.kernel[1] != 1 || n->in[1]->shape.dim[1] < 2 ||
 	    !rvl_shape_equal(&t->shape, &add->out[0]->shape))
