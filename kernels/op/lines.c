@@ -272,16 +272,17 @@ static void softmax_line(const struct lines *l, int64_t i)
 	const float *x = (const float *)l->c->in[0].data + at;
 	float *y = (float *)l->c->out[0].data + at;
 	float top = -INFINITY;
-	double sum;
+	double sum, factor;
 	float log_sum;
 
 	for (int64_t k = 0; k < l->n; k++)
 		top = fmaxf(top, x[k * step]);
 	sum = rvl_f32_exp_line(x, l->n, step, top, y);
+	factor = 1.0 / sum;
 	log_sum = (float)log(sum);
 	for (int64_t k = 0; k < l->n; k++)
 		y[k * step] = l->flag ? x[k * step] - top - log_sum :
-			      (float)((double)y[k * step] / sum);
+			      (float)((double)y[k * step] * factor);
 }
 
 static void hardmax_line(const struct lines *l, int64_t i)
