@@ -241,12 +241,14 @@ static uint32_t nodes_of(const struct rvl_bstep *s, struct rvl_node *const **lis
 	return s->node->chain->n;
 }
 
-static void note_chain(struct rivulet_explain *e, uint32_t step)
+static void note_chain(struct rivulet_explain *e, const struct rvl_node *n, uint32_t step)
 {
 	struct rivulet_explain_row *r = &e->rows[e->n_rows - 1];
+	bool rows = n->out[0]->layout == RIVULET_LAYOUT_NHWC;
 	char text[80];
 
-	snprintf(text, sizeof(text), "in stripes of rows with the operators of step %u", step);
+	snprintf(text, sizeof(text), "in %s with the operators of step %u",
+		 rows ? "stripes of rows" : "blocks of elements", step);
 	r->reason = both(e, r->reason, text);
 }
 
@@ -260,7 +262,7 @@ static void cpu_rows(struct rivulet_explain *e, const struct rvl_backend *be, co
 	for (uint32_t i = 0; i < n; i++) {
 		cpu_row(e, be, list[i], step);
 		if (n > 1)
-			note_chain(e, step);
+			note_chain(e, list[i], step);
 	}
 }
 

@@ -131,6 +131,7 @@ struct result {
 	uint8_t out[2][160 * 104 * 104];
 	uint32_t steps, rows;
 	uint64_t arena;
+	char note[256];	/* of the last row in a chain */
 };
 
 static void compile(void (*build)(void), bool chains, struct result *r)
@@ -142,6 +143,10 @@ static void compile(void (*build)(void), bool chains, struct result *r)
 	memset(r->out, 0, sizeof(r->out));
 	run_graph(&q, build, &opt, 9, &e, &run);
 	r->rows = e.n_rows;
+	r->note[0] = 0;
+	for (uint32_t i = 0; i < e.n_rows; i++)
+		if (strstr(e.rows[i].reason, "with the operators of step"))
+			snprintf(r->note, sizeof(r->note), "%s", e.rows[i].reason);
 	r->steps = run.steps;
 	r->arena = run.arena;
 	rivulet_explain_free(&e);
@@ -174,11 +179,26 @@ START_TEST(what_is_joined)
 }
 END_TEST
 
+/* The report says how the kernel divides what it computes. */
+START_TEST(a_row_has_how_its_chain_is_divided)
+{
+	static struct result r;
+
+	compile(conv_and_pool, true, &r);
+	ck_assert_msg(strstr(r.note, "in stripes of rows"), "%s", r.note);
+	compile(elements, true, &r);
+	ck_assert_msg(strstr(r.note, "in blocks of elements"), "%s", r.note);
+	compile(few_elements, true, &r);
+	ck_assert_str_eq(r.note, "");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("chain_pass");
 	TCase *t = add_case(s, "all", 60, NULL, NULL);
 
 	tcase_add_loop_test(t, what_is_joined, 0, 7);
+	tcase_add_test(t, a_row_has_how_its_chain_is_divided);
 	return run_suite(s);
 }
