@@ -513,6 +513,33 @@ START_TEST(chains_of_elements_equal_their_operators)
 }
 END_TEST
 
+/* A bit of every byte of a chain of elements is inverted: the kernel is refused, or runs within its memory. */
+START_TEST(damaged_elements_stay_in_their_memory)
+{
+	static const int64_t counts[] = { 33, 4096 + 1 };
+	uint32_t refused = 0;
+	struct chain c;
+
+	test_seed(7);
+	make_elements(&c, counts[_i]);
+	for (uint32_t i = 0; i < c.d.parts_size; i++) {
+		uint8_t *p = (uint8_t *)c.parts + i, bit = (uint8_t)(1u << i % 8);
+		struct rvl_kernel *k;
+
+		*p ^= bit;
+		if (rvl_kernel_new(&c.d, false, &k, NULL)) {
+			refused++;
+		} else {
+			rvl_kernel_free(k);
+			test_run(&c.d, false, c.in, &c.y, 2);
+		}
+		*p ^= bit;
+	}
+	ck_assert_uint_gt(refused, c.d.parts_size / 4);
+	drop(&c);
+}
+END_TEST
+
 /* An operand that is broadcast along an axis has no block of elements. */
 START_TEST(broadcast_operands_are_refused)
 {
@@ -542,6 +569,7 @@ int main(void)
 	tcase_add_test(t, damaged_chains_stay_in_their_memory);
 	tcase_add_test(t, memory_is_that_of_a_stripe);
 	tcase_add_loop_test(t, chains_of_elements_equal_their_operators, 0, 6);
+	tcase_add_loop_test(t, damaged_elements_stay_in_their_memory, 0, 2);
 	tcase_add_test(t, broadcast_operands_are_refused);
 	return run_suite(s);
 }
