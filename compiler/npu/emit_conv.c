@@ -879,19 +879,25 @@ static void end_chunk(struct conv *c, int64_t n)
 	y->group++;
 }
 
-/* Of the first tile that is not begun: LOAD is then not late for it behind weights of other layers. */
+/*
+ * Of the first tile that is not begun: LOAD is then not late for it behind weights of other layers. Where
+ * groups of output blocks read blocks of their own, of the next group, which needs the slot first.
+ */
 static void load_operand(struct rvl_emission *e)
 {
 	struct conv *c = (struct conv *)e;
 	const struct rvl_tiling *tl = &e->l->t;
 	uint64_t index = rvl_div_up(e->at, c->groups);
 	struct tile t;
+	int64_t gi = 0;
 
+	if (e->l->p.group > 1)
+		unit_of(c, e->at, &index, &gi);
 	if (e->l->from || tl->oc_outer || (tl->in_slots < 2 && !tl->in_ring) || index >= (uint64_t)c->tiles ||
-	    rvl_chunks(e->l, &c->nest, tl, &c->group[0], c->chunk) > 1)
+	    rvl_chunks(e->l, &c->nest, tl, &c->group[gi], c->chunk) > 1)
 		return;
 	t = tile_at(c, index);
-	feed_of(c, &t, &c->group[0], &c->chunk[0]);
+	feed_of(c, &t, &c->group[gi], &c->chunk[0]);
 }
 
 /* As reduce() loads them for the first tile, which then finds them in the slots. */

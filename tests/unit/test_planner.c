@@ -832,6 +832,32 @@ START_TEST(rows_load_once)
 END_TEST
 
 /*
+ * A tile of a depthwise layer loads an operand for each group of output blocks. The operand that loads
+ * before weights of later layers is that of the next group: it is not replaced before it is read, and is
+ * not loaded once more.
+ */
+START_TEST(operands_of_groups_load_once)
+{
+	const uint64_t image = 64 * 32 * 32;
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	struct rvl_tensor *x;
+	char err[256];
+	struct qg q;
+
+	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-256", err, sizeof(err)), "%s", err);
+	qg_open(&q, 3);
+	x = conv(&q, input(&q, (struct rvl_shape){ 4, { 1, 64, 32, 32 } }), 64, 3, 1, 64);
+	qg_output(&q, conv(&q, conv(&q, x, 64, 3, 2, 64), 256, 3, 1, 1));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	ck_assert_msg(e.rows[0].read_bytes < image + image / 8, "%" PRIu64 " bytes are read", e.rows[0].read_bytes);
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
+/*
  * The first layers of a ResNet, whose result fills most of INP: it is kept there, because the layer
  * that gathers patches makes its rows in pieces, and because the pool takes no long passes of the
  * ALU.
@@ -994,6 +1020,7 @@ int main(void)
 	tcase_add_loop_test(t, sums_of_blocks_are_exact, 0, 3);
 	tcase_add_test(t, sums_stay_in_place);
 	tcase_add_test(t, rows_load_once);
+	tcase_add_test(t, operands_of_groups_load_once);
 	tcase_add_test(t, pieces_of_rows_leave_room);
 	tcase_add_loop_test(t, kept_values_are_exact, 0, 3);
 	tcase_add_loop_test(t, choices_never_cost, 0, 3);
