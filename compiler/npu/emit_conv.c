@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define MOST_BLOCKS 4095 /* of the operand of one CONV */
+
 /* Slots of one operand; what each holds. The oldest is replaced. */
 struct cache {
 	int64_t base, words, slots, next;
@@ -622,7 +624,8 @@ static int64_t join_chunks(struct conv *c, int64_t gi, int64_t i, int64_t n)
 	for (; i + joined < n && is_loaded(c, gi, i + joined, &next); joined++) {
 		const struct rvl_chunk *b = &c->chunk[i + joined];
 
-		if (b->ky != k->ky || b->kx != k->kx || next != at + rvl_chunk_words(&c->nest, k, 1))
+		if (b->ky != k->ky || b->kx != k->kx || next != at + rvl_chunk_words(&c->nest, k, 1) ||
+		    k->in + b->in > MOST_BLOCKS)
 			break;
 		k->in += b->in;
 	}

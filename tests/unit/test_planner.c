@@ -858,6 +858,31 @@ START_TEST(operands_of_groups_load_once)
 END_TEST
 
 /*
+ * Chunks of a reduction that lie one behind another are one CONV, up to the most blocks that its field holds:
+ * a value of more channels on a board whose WGT holds all their weights.
+ */
+START_TEST(joined_chunks_fit_the_field)
+{
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	struct rvl_tensor *x;
+	struct qg q;
+
+	board.modes = 1u << RIVULET_MODE_DENSE;
+	board.tn = board.tm = 8;
+	board.inp_bytes = 480000;
+	board.wgt_bytes = 1 << 20;
+	qg_open(&q, 3);
+	x = conv(&q, input(&q, (struct rvl_shape){ 4, { 1, 4, 1, 1 } }), 4100 * 8, 1, 1, 1);
+	qg_output(&q, conv(&q, x, 8, 1, 1, 1));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
+/*
  * The first layers of a ResNet, whose result fills most of INP: it is kept there, because the layer
  * that gathers patches makes its rows in pieces, and because the pool takes no long passes of the
  * ALU.
@@ -1021,6 +1046,7 @@ int main(void)
 	tcase_add_test(t, sums_stay_in_place);
 	tcase_add_test(t, rows_load_once);
 	tcase_add_test(t, operands_of_groups_load_once);
+	tcase_add_test(t, joined_chunks_fit_the_field);
 	tcase_add_test(t, pieces_of_rows_leave_room);
 	tcase_add_loop_test(t, kept_values_are_exact, 0, 3);
 	tcase_add_loop_test(t, choices_never_cost, 0, 3);
