@@ -19,11 +19,13 @@
 #define KINDS	   4 /* of cuts: pools row by row or not, rings of whole values or not */
 #define IDLE_SHARE 128 /* of the cycles of a cascade, in which the array is idle; below, nothing is tried */
 #define SWEEPS	   4 /* over the groups of a step of few layers, while something changes */
+#define MOST_WORK  (1u << 19) /* instructions of the streams that are timed for a step; beyond, no more cuts are tried */
 
 struct refiner {
 	struct rvl_backend *be;
 	struct rvl_layer **l;
 	uint32_t n, changes;
+	uint64_t work; /* instructions of the streams that were timed */
 };
 
 /* Layers that take turns, or one layer. */
@@ -41,15 +43,18 @@ static struct group group_from(const struct refiner *r, uint32_t first)
 }
 
 /* Where weights load early, a change costs what the step costs with it, else what the group alone costs. */
-static int time_of(const struct refiner *r, const struct group *g, struct rivulet_explain_segment *seg)
+static int time_of(struct refiner *r, const struct group *g, struct rivulet_explain_segment *seg)
 {
+	bool all = r->l[0]->early;
+	int rc;
+
 	*seg = (struct rivulet_explain_segment){ 0 };
-	if (r->l[0]->early)
-		return rvl_time_layers(r->be, r->l, r->n, seg);
-	return rvl_time_layers(r->be, r->l + g->first, g->n, seg);
+	rc = rvl_time_layers(r->be, r->l + (all ? 0 : g->first), all ? r->n : g->n, seg);
+	r->work += seg->instructions;
+	return rc;
 }
 
-static int cost_of(const struct refiner *r, const struct group *g, uint64_t *cost)
+static int cost_of(struct refiner *r, const struct group *g, uint64_t *cost)
 {
 	struct rivulet_explain_segment seg;
 	int rc = time_of(r, g, &seg);
@@ -164,12 +169,12 @@ static int try_cuts(struct refiner *r, const struct group *g)
 	uint32_t n;
 	int rc;
 
-	if (is_in_place(r, g))
+	if (is_in_place(r, g) || r->work >= MOST_WORK)
 		return 0;
 	c = calloc(KINDS * CUTS, sizeof(*c));
 	rc = c ? cost_of(r, g, &least) : -ENOMEM;
 	n = rc ? 0 : g->n == 1 ? cuts_of_single(r, g, c) : cuts_of_cascade(r, g, c);
-	for (uint32_t i = 0; i < n && !rc; i++) {
+	for (uint32_t i = 0; i < n && r->work < MOST_WORK && !rc; i++) {
 		rc = try_cut(r, g, &c[i], &least);
 		c[i].l[0].look = !c[i].l[0].look;
 		if (!rc && g->n > 1)
