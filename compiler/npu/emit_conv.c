@@ -528,7 +528,10 @@ static struct rvl_spad slot_of(struct conv *c, const struct tile *t, const struc
 	return at;
 }
 
-/* Loads the rows of the piece @t that those before it had not; @loaded: past the last row that is there. */
+/*
+ * Loads the rows up to the end of the piece @t that those before it had not; @loaded: past the last row that is
+ * there. Rows between two windows are loaded, too: groups of output blocks that follow take the tile as a whole.
+ */
 static struct feed feed_piece(struct conv *c, const struct tile *t, const struct rvl_ocgroup *g,
 			      const struct rvl_chunk *k, const struct rvl_spad *slot, const struct rvl_box *whole,
 			      int64_t *loaded)
@@ -550,12 +553,12 @@ static struct feed feed_piece(struct conv *c, const struct tile *t, const struct
 	f = feed_box(c, t, k, &b);
 	f.input.blk_pitch = slot->blk;
 	f.addr = slot->addr + (b.y - whole->y) * slot->row;
-	part.y = rvl_max(b.y, whole->y + *loaded);
+	part.y = whole->y + *loaded;
 	part.h = b.y + b.h - part.y;
 	to.addr += (part.y - whole->y) * slot->row;
 	if (part.h > 0)
 		rvl_emit_part(c->e.s, &c->e.l->in, &part, &once, &to);
-	*loaded = b.y + b.h - whole->y;
+	*loaded = rvl_max(*loaded, b.y + b.h - whole->y);
 	return f;
 }
 

@@ -523,6 +523,32 @@ START_TEST(array_begins_with_a_piece)
 END_TEST
 
 /*
+ * Windows that are further apart than they are high leave rows between the pieces of the first tile. They are
+ * loaded as well, because the other groups of output blocks take the tile's operand as a whole.
+ */
+START_TEST(pieces_load_rows_between_windows)
+{
+	static const struct { const char *board; int64_t results, side; } net[] = {
+		{ "zu3eg-64", 256, 33 }, { "zu3eg-128", 128, 25 }, { "zu3eg-256", 128, 33 }, { "cyclonev-64-nodsp", 256, 25 },
+	};
+	struct rivulet_explain e;
+	struct io io = { 0 };
+	struct rvl_tensor *x;
+	char err[256];
+	struct qg q;
+
+	ck_assert_msg(!rivulet_board_load(&board, net[_i].board, err, sizeof(err)), "%s", err);
+	qg_open(&q, 3);
+	x = input(&q, (struct rvl_shape){ 4, { 1, 16, net[_i].side, net[_i].side } });
+	qg_output(&q, conv(&q, conv(&q, x, net[_i].results, 1, 2, 1), 64, 3, 1, 1));
+	interpret(&q, &io);
+	run(&q, NULL, &io, &e);
+	rivulet_explain_free(&e);
+	finish_test(&q, &io);
+}
+END_TEST
+
+/*
  * A pool whose windows overlap follows a convolution: the ALU pools rows in the ring while the array
  * makes the next ones. The ring is shorter than the value, so that windows cross its end.
  */
@@ -1037,6 +1063,7 @@ int main(void)
 	tcase_add_test(t, order_looks_ahead);
 	tcase_add_loop_test(t, short_steps_are_cut_again, 0, 2);
 	tcase_add_loop_test(t, array_begins_with_a_piece, 0, 3);
+	tcase_add_loop_test(t, pieces_load_rows_between_windows, 0, 4);
 	tcase_add_test(t, pool_reads_the_ring);
 	tcase_add_loop_test(t, classifier_takes_blocks, 0, 3);
 	tcase_add_loop_test(t, product_takes_rows, 0, 4);
