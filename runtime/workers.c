@@ -35,16 +35,22 @@ struct poller {
 	bool called;
 };
 
+/* Consecutive shares of a loop. Each range has its own cache line, because threads count in it. */
+struct range {
+	_Alignas(64) _Atomic uint32_t taken;
+	uint32_t past;
+};
+
 /* A parallel loop, on the stack of the thread that started it, which returns when @helpers is 0. */
 struct loop {
 	struct loop *next;
 	void (*fn)(void *arg, uint32_t i);
 	void *arg;
 	const atomic_bool *stop;	/* or NULL */
-	uint32_t n;
 	uint32_t most;			/* helpers */
-	_Atomic uint32_t taken;
 	_Atomic uint32_t helpers;	/* workers inside; changed under the lock */
+	uint32_t ranges;
+	struct range range[MAX_THREADS];
 };
 
 struct rivulet_workers {
@@ -139,19 +145,46 @@ static void admit_interrupt(void)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Executes shares until none is left, or until the run of the loop is stopped. */
+/* Divides @n shares into ranges of @threads threads. */
+static void divide(struct loop *l, uint32_t n, uint32_t threads)
+{
+	l->ranges = n < threads ? n : threads;
+	for (uint32_t i = 0; i < l->ranges; i++) {
+		atomic_init(&l->range[i].taken, (uint32_t)((uint64_t)n * i / l->ranges));
+		l->range[i].past = (uint32_t)((uint64_t)n * (i + 1) / l->ranges);
+	}
+}
+
+static bool has_shares(struct loop *l)
+{
+	for (uint32_t i = 0; i < l->ranges; i++)
+		if (atomic_load(&l->range[i].taken) < l->range[i].past)
+			return true;
+	return false;
+}
+
+static void work_on_range(struct loop *l, struct range *r)
+{
+	for (uint32_t i = atomic_fetch_add(&r->taken, 1); i < r->past; i = atomic_fetch_add(&r->taken, 1)) {
+		l->fn(l->arg, i);
+		leave_if_stopped();
+	}
+}
+
+/*
+ * Executes shares until none is left, or until the run of the loop is stopped. A thread begins with
+ * the same range in every loop: the operators of a network divide their images alike, so that it
+ * reads most of what it has written itself, which lies in its own cache.
+ */
 static void loop_work(struct loop *l)
 {
 	struct rvl_rt_exit here = { .stop = l->stop };
-	uint32_t i;
 
 	if (setjmp(here.to))
 		return;
 	rvl_rt_workers_exit(&here);
-	for (i = atomic_fetch_add(&l->taken, 1); i < l->n; i = atomic_fetch_add(&l->taken, 1)) {
-		l->fn(l->arg, i);
-		leave_if_stopped();
-	}
+	for (uint32_t i = 0; i < l->ranges; i++)
+		work_on_range(l, &l->range[(worker_number + i) % l->ranges]);
 	rvl_rt_workers_exit(NULL);
 }
 
@@ -160,7 +193,7 @@ static struct loop *open_loop(struct rivulet_workers *p)
 {
 	struct loop *l = p->loops;
 
-	while (l && (atomic_load(&l->taken) >= l->n || l->helpers >= l->most || is_stopped(l->stop)))
+	while (l && (!has_shares(l) || l->helpers >= l->most || is_stopped(l->stop)))
 		l = l->next;
 	return l;
 }
@@ -377,8 +410,14 @@ static void close_loop(struct rivulet_workers *p, struct loop *l)
 static void shared_loop(struct rivulet_workers *p, uint32_t n, void (*fn)(void *arg, uint32_t i),
 			void *arg, const atomic_bool *stop)
 {
-	struct loop l = { .fn = fn, .arg = arg, .n = n, .stop = stop, .most = p->n - !worker_number };
+	struct loop l;
 
+	l.fn = fn;
+	l.arg = arg;
+	l.stop = stop;
+	l.most = p->n - !worker_number;
+	atomic_init(&l.helpers, 0);
+	divide(&l, n, p->n);
 	pthread_mutex_lock(&p->lock);
 	l.next = p->loops;
 	p->loops = &l;

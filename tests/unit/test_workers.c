@@ -270,6 +270,47 @@ START_TEST(tasks_call_all_they_need)
 }
 END_TEST
 
+/* A task whose loop has a share for each of the two workers. */
+struct loop_task {
+	struct rvl_rt_task t;
+	uint32_t worker[2];	/* that computed the share */
+	sem_t ended;
+};
+
+static void note_worker(void *arg, uint32_t i)
+{
+	struct loop_task *l = arg;
+
+	l->worker[i] = rvl_rt_worker();
+	pthread_barrier_wait(&all);
+}
+
+static void run_loop(struct rvl_rt_task *t)
+{
+	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
+
+	k->parallel(k->ctx, 2, note_worker, t);
+	sem_post(&((struct loop_task *)(void *)t)->ended);
+}
+
+/* A worker computes the same part of every loop, whichever of the two starts it. */
+START_TEST(workers_keep_their_parts)
+{
+	pthread_barrier_init(&all, NULL, 2);
+	for (int i = 0; i < 200; i++) {
+		struct loop_task l = { .t.work = run_loop };
+
+		sem_init(&l.ended, 0, 0);
+		rvl_rt_workers_push(workers, &l.t);
+		ck_assert(comes(&l.ended));
+		ck_assert_uint_eq(l.worker[0], 2);
+		ck_assert_uint_eq(l.worker[1], 1);
+		spin(i % 7 * 12000);
+	}
+	pthread_barrier_destroy(&all);
+}
+END_TEST
+
 /* Tasks that say when they run, and end when they are told to. */
 struct held_task {
 	struct rvl_rt_task t;
@@ -336,6 +377,7 @@ int main(void)
 	tcase_add_test(t, parallel_loops);
 	tcase_add_test(t, callers_take_the_place_of_a_worker);
 	tcase_add_loop_test(t, loops_call_all_they_need, 0, 3);
+	tcase_add_test(t, workers_keep_their_parts);
 	tcase_add_test(t, tasks_call_all_they_need);
 	tcase_add_test(t, a_late_worker_is_called_once);
 	tcase_add_test(t, loops_hold_up_nobody);
