@@ -20,6 +20,7 @@ const struct rvl_pass rvl_passes[] = {
 	{ "commute", rvl_pass_commute },
 	{ "fold-moved", rvl_pass_fold },
 	{ "fuse", rvl_pass_fuse },
+	{ "hard-swish", rvl_pass_hard_swish },
 	{ "clean-fused", rvl_pass_clean },
 	{ "binary-pool", rvl_pass_binary_pool },
 	{ "slopes", rvl_pass_slopes },

@@ -54,6 +54,8 @@ int rvl_pass_commute(struct rvl_graph *g, struct rvl_err *err);
  */
 int rvl_pass_fuse(struct rvl_graph *g, struct rvl_err *err);
 
+/** Makes one operator of those that compute HardSwish of float32. For the graph behind rvl_pass_fuse(). */
+int rvl_pass_hard_swish(struct rvl_graph *g, struct rvl_err *err);
 /** Makes a PRelu between bytes with a slope for each channel what the NPU computes (rvl_graph.word). */
 int rvl_pass_slopes(struct rvl_graph *g, struct rvl_err *err);
 

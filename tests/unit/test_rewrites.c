@@ -633,6 +633,31 @@ static const struct rewrite qlinear[] = {
 	  "QConv x(0.5,3) s[0 1 0 10](0.25,0|0.5,0) -> y(2,10)" },
 };
 
+/* HardSwish of float32 in operators, and what only resembles it: other numbers, or a value that is read twice. */
+#define X6 "in x f32 1,4; const t f32 - 3; const z f32 - 0; const s f32 - 6; const i f32 1 0.16666667; out y; "
+static const struct rewrite hard_swishes[] = {
+	{ X6 "Add x t -> a; Clip a z s -> c; Mul x c -> m; Div m s -> y", "General x -> y with Add_0+Clip_1+Mul_2" },
+	{ X6 "Add t x -> a; Clip a z s -> c; Mul c x -> m; Mul i m -> y", "General x -> y with Add_0+Clip_1+Mul_2" },
+	{ X6 "Add x t -> a; Clip a z s -> c; Div c s -> d; Mul d x -> y", "General x -> y with Add_0+Clip_1+Div_2" },
+	{ X6 "Add x t -> a; Clip a z s -> c; Mul c i -> d; Mul x d -> y", "General x -> y with Add_0+Clip_1+Mul_2" },
+	{ X6 "HardSigmoid x -> c alpha=0.16666667f; Mul x c -> y", "General x -> y with HardSigmoid_0" },
+	{ X6 "HardSigmoid x -> c; Mul x c -> y", "General x -> c; Mul x c -> y" },
+	{ X6 "Add x t -> a; Clip a z t -> c; Mul x c -> m; Div m s -> y",
+	  "Add x f[3] -> a above 0 below 3 with Clip_1; Mul x a -> m; General m f[6] -> y" },
+	{ X6 "Add x s -> a; Clip a z s -> c; Mul x c -> m; Div m s -> y",
+	  "Add x f[6] -> a above 0 below 6 with Clip_1; Mul x a -> m; General m f[6] -> y" },
+	{ X6 "Add x t -> a; Clip a z s -> c; Mul x c -> m; Div m t -> y",
+	  "Add x f[3] -> a above 0 below 6 with Clip_1; Mul x a -> m; General m f[3] -> y" },
+	{ X6 "Add x t -> a; Clip a z s -> c; Mul x c -> m; Div s m -> y",
+	  "Add x f[3] -> a above 0 below 6 with Clip_1; Mul x a -> m; General f[6] m -> y" },
+	{ X6 "in v f32 1,4; Add x t -> a; Clip a z s -> c; Mul v c -> m; Div m s -> y",
+	  "Add x f[3] -> a above 0 below 6 with Clip_1; Mul v a -> m; General m f[6] -> y" },
+	{ X6 "out m; Add x t -> a; Clip a z s -> c; Mul x c -> m; Div m s -> y",
+	  "Add x f[3] -> a above 0 below 6 with Clip_1; Mul x a -> m; General m f[6] -> y" },
+	{ X6 "const u f32 1,1,1 3; Add x u -> a; Clip a z s -> c; Mul x c -> m; Div m s -> y",
+	  "Add x f[3] -> a above 0 below 6 with Clip_1; Mul x a -> m; General m f[6] -> y" },
+};
+
 /* Opset 10: a Clip without an attribute has a bound of FLT_MAX there. f = 2 / sqrt(15 + 1) and -1. */
 static const struct rewrite clips[] = {
 	{ XW "Conv xf wf -> c; Clip c -> r min=0.0f; QuantizeLinear r t z10 -> y",
@@ -655,6 +680,7 @@ TABLE(products_are_fused, products, 13)
 TABLE(other_operators_are_fused_and_moved, rest, 13)
 TABLE(qlinear_operators_are_fused, qlinear, 13)
 TABLE(default_bounds_of_clip_are_none, clips, 10)
+TABLE(hard_swish_becomes_one_operator, hard_swishes, 13)
 
 #define TRAINED(w, x, y) \
 	"const w" w " f32 262144,1 0.5 -2 1; Reshape w" w " dims -> r" w "; Sign r" w " -> s" w "; " \
@@ -795,6 +821,7 @@ int main(void)
 	tcase_add_test(t, other_operators_are_fused_and_moved);
 	tcase_add_test(t, qlinear_operators_are_fused);
 	tcase_add_test(t, default_bounds_of_clip_are_none);
+	tcase_add_test(t, hard_swish_becomes_one_operator);
 	tcase_add_test(t, folding_holds_weights_once);
 	tcase_add_test(t, folding_is_bounded_by_the_model);
 	tcase_add_loop_test(t, costly_operators_are_folded_up_to_their_work, 0,
