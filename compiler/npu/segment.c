@@ -13,6 +13,7 @@
 #include "npu/stream.h"
 #include "rivulet_cost.h"
 #include "rivulet_footprint.h"
+#include "rivulet_sparse.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -183,6 +184,21 @@ static bool worth_opening(struct segment *s, const struct group *g)
 	return wanted_words(s, g) <= room || room * LARGE_SHARE >= s->pad[RIVULET_MEM_WGT].size;
 }
 
+/*
+ * Words of WGT for more slots: those that are wanted, or that are free. The buffers behind them begin where
+ * every mode may read weights.
+ */
+static int64_t more_words(struct segment *s, const struct group *g)
+{
+	const struct rivulet_board *b = s->s->board;
+	int64_t wanted = wanted_words(s, g), room;
+
+	if (!wanted)
+		return 0;
+	room = rvl_max(choose_place(s, g), 0);
+	return rvl_min(wanted, room - room % rivulet_sparse_of(b, b->dn).align);
+}
+
 /* Buffers of all layers of the group and of their rings. */
 static void open_group(struct segment *s, struct group *g)
 {
@@ -196,9 +212,7 @@ static void open_group(struct segment *s, struct group *g)
 	}
 	s->s->layer = g->first;
 	leave_kept(s, g);
-	more = wanted_words(s, g);
-	if (more)
-		more = rvl_max(0, rvl_min(more, choose_place(s, g)));
+	more = more_words(s, g);
 	g->size.mem[RIVULET_MEM_WGT] += more;
 	for (int m = 0; m < RIVULET_MEMS; m++)
 		g->at.mem[m] = take(s, m, g->size.mem[m]);

@@ -205,6 +205,33 @@ START_TEST(depthwise_is_sparse)
 }
 END_TEST
 
+/*
+ * Weights that load early take the words of WGT that are free. Where these are odd in number, the blocks of the
+ * next layer begin at an even word all the same: those of two words have to.
+ */
+START_TEST(blocks_behind_early_weights)
+{
+	struct qg_conv window = { .m = 192, .kh = 8, .kw = 8, .bias = true, .wscale = 0.005f, .yscale = 0.05f,
+				  .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_U8 };
+	struct qg_conv conv = plain_conv(32, 3), product = plain_conv(64, 1);
+	struct rivulet_explain e;
+	struct rvl_tensor *x;
+	struct qg q;
+
+	load_board(&board, "zu3eg-256");
+	board.wgt_bytes = board.wgt_bytes / 2 + RIVULET_WGT_WORD;
+	x = qg_conv(&q, NULL, open_image(&q, 9, 16, 8, 8), &conv);
+	x = qg_conv(&q, NULL, x, &window);
+	x = qg_conv(&q, "conv", x, &product);
+	prune(&q, x, 16, 2);
+	qg_output(&q, x);
+	check(&q, &board, NULL, &e);
+	ck_assert(is_sparse(&e));
+	rivulet_explain_free(&e);
+	rvl_graph_free(q.g);
+}
+END_TEST
+
 /* Consumes the graph. */
 static const struct rivulet_program *compile_for(struct qg *q, struct rivulet_blob *out)
 {
@@ -246,6 +273,7 @@ int main(void)
 	tcase_add_test(t, fullest_row_decides);
 	tcase_add_test(t, tail_has_fewer_passes);
 	tcase_add_loop_test(t, depthwise_is_sparse, 0, BOARDS);
+	tcase_add_test(t, blocks_behind_early_weights);
 	tcase_add_test(t, device_without_the_engine_refuses_the_program);
 	return run_suite(s);
 }
