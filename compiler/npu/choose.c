@@ -62,13 +62,25 @@ static int time_stream_of(struct rvl_backend *be, struct rvl_layer *const *l, ui
 	return rc;
 }
 
+/* A time that is kept does not depend on the modes of the board, from which some are excluded in turn. */
+static int check_modes(const struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (l[i]->mode && rvl_mode_missing(be->board, l[i]->mode))
+			return rvl_fail(be->err, -EINVAL, "internal: a layer in an excluded mode (%s)",
+					l[i]->mode->name);
+	return 0;
+}
+
 int rvl_time_layers(struct rvl_backend *be, struct rvl_layer *const *l, uint32_t n,
 		    struct rivulet_explain_segment *seg)
 {
 	const struct rivulet_explain_segment *found;
 	struct rvl_memo_key key;
-	int rc;
+	int rc = check_modes(be, l, n);
 
+	if (rc)
+		return rc;
 	if (!be->memo)
 		be->memo = rvl_memo_new(be->g->n_tensors);
 	rc = be->memo ? rvl_memo_key(be->memo, l, n, &key) : -ENOMEM;

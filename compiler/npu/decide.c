@@ -110,29 +110,35 @@ static int decide_step(struct rvl_backend *be, struct rvl_bstep *step, struct de
 	return rc ? rc : decide_early(be, step, d);
 }
 
-static bool has_product(const struct rvl_backend *be, const struct rvl_bstep *step)
+/*
+ * Bits of the modes that layers were lowered to. Such a layer cannot be without its mode: either this is its own,
+ * or the board lacks its own, or no tile fits in its own.
+ */
+static uint32_t lowered_modes(const struct rvl_backend *be, const struct rvl_bstep *step)
 {
-	for (uint32_t i = 0; i < step->layers; i++)
-		if (be->layer[step->layer0 + i]->mode)
-			return true;
-	return false;
+	uint32_t modes = 0;
+
+	for (uint32_t i = step->layer0; i < step->layer0 + step->layers; i++)
+		if (be->lowered[i].mode)
+			modes |= 1u << be->lowered[i].mode->isa;
+	return modes;
 }
 
 /*
  * Bits of the rivals that the layers could have, also where none has one: they were candidates for
- * the cuts of cascades. A board whose only mode is a rival has no choice.
+ * the cuts of cascades.
  */
 static uint32_t rivals_of(const struct rvl_backend *be, const struct rvl_bstep *step)
 {
+	uint32_t lowered = lowered_modes(be, step), rivals = 0;
 	const struct rvl_mode *mode;
-	uint32_t rivals = 0;
 
-	if (!has_product(be, step) || rvl_mode_missing(be->board, &rvl_mode_dense))
+	if (!lowered) /* there is no product */
 		return 0;
 	for (uint32_t i = 0; (mode = rvl_mode_number(i)); i++)
 		if (mode->rival && !rvl_mode_missing(be->board, mode))
 			rivals |= 1u << mode->isa;
-	return rivals;
+	return rivals & ~lowered;
 }
 
 /* Decides the step again without the modes @rivals, and keeps that if it is better than @with. */
@@ -169,7 +175,7 @@ static int decide_without(struct rvl_backend *be, struct rvl_bstep *step, uint32
 static int decide_each(struct rvl_backend *be, struct rvl_bstep *step, struct decision *with)
 {
 	struct rvl_layer **l = be->layer + step->layer0;
-	uint32_t tried = 1u << rvl_mode_dense.isa;
+	uint32_t tried = lowered_modes(be, step);
 	int rc = 0;
 
 	if (step->layers > FEW || !rvl_idles(be, &with->seg))
@@ -177,7 +183,7 @@ static int decide_each(struct rvl_backend *be, struct rvl_bstep *step, struct de
 	for (uint32_t i = 0; i < step->layers && !rc; i++) {
 		uint32_t mode = l[i]->mode ? 1u << l[i]->mode->isa : 0;
 
-		if (!mode || tried & mode || l[i]->mode == rvl_mode_of(l[i]->node))
+		if (!mode || tried & mode)
 			continue;
 		tried |= mode;
 		rc = decide_without(be, step, mode, with);

@@ -55,6 +55,34 @@ START_TEST(random_layers_equal_the_interpreter)
 }
 END_TEST
 
+static void random_network(struct qg *q, uint64_t seed)
+{
+	struct rvl_tensor *x = open_image(q, seed, 3 + seed % 30, 8 + seed % 9, 8 + seed % 7);
+	int64_t layers = qg_range(q, 3, 6);
+
+	for (int64_t i = 0; i < layers; i++) {
+		struct qg_conv c = plain_conv(qg_range(q, 4, 48), qg_range(q, 0, 1) ? 3 : 1);
+
+		x = qg_conv(q, (char[]){ 'l', (char)('0' + i), 0 }, x, &c);
+	}
+	qg_output(q, x);
+	qg_narrow(q, 1 + seed % 4);
+}
+
+/* A layer of a board that has no other mode is not tried without it. */
+START_TEST(networks_of_the_only_mode)
+{
+	struct rivulet_explain e;
+	struct qg q;
+
+	load_board(&board, "cyclonev-64-nodsp");
+	random_network(&q, _i);
+	check(&q, &board, NULL, &e);
+	rivulet_explain_free(&e);
+	rvl_graph_free(q.g);
+}
+END_TEST
+
 /* The widest weight decides: one of 2 bits makes all others of 2 bits. */
 START_TEST(bits_of_the_widest_weight)
 {
@@ -180,20 +208,6 @@ START_TEST(chosen_by_cycles_or_by_energy)
 }
 END_TEST
 
-static void random_network(struct qg *q, uint64_t seed)
-{
-	struct rvl_tensor *x = open_image(q, seed, 3 + seed % 30, 8 + seed % 9, 8 + seed % 7);
-	int64_t layers = qg_range(q, 3, 6);
-
-	for (int64_t i = 0; i < layers; i++) {
-		struct qg_conv c = plain_conv(qg_range(q, 4, 48), qg_range(q, 0, 1) ? 3 : 1);
-
-		x = qg_conv(q, (char[]){ 'l', (char)('0' + i), 0 }, x, &c);
-	}
-	qg_output(q, x);
-	qg_narrow(q, 1 + seed % 4);
-}
-
 static uint64_t network_cycles(uint64_t seed, const struct rivulet_compile_options *opt)
 {
 	struct rivulet_explain e;
@@ -255,6 +269,7 @@ int main(void)
 	tcase_add_loop_test(t, chosen_by_cycles_or_by_energy, 0, 4);
 	tcase_add_test(t, no_network_is_slower_for_the_mode);
 	tcase_add_test(t, random_layers_equal_the_interpreter);
+	tcase_add_loop_test(t, networks_of_the_only_mode, 0, 4);
 	tcase_add_loop_test(t, bits_of_the_widest_weight, 2, 9);
 	tcase_add_test(t, fewer_bits_take_fewer_cycles);
 	tcase_add_loop_test(t, chosen_beside_multipliers, 1, 9);
