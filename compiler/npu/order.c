@@ -8,7 +8,6 @@
 #include "npu/order.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WIDTH	   16  /* orders that are continued */
@@ -172,7 +171,7 @@ static int take_order(struct finder *f)
 	struct rvl_turns *t = f->t;
 	uint32_t at = 0;
 
-	t->order = malloc(f->tiles);
+	t->order = rvl_scratch(t->s->arena, f->tiles, 1);
 	if (!t->order)
 		return -ENOMEM;
 	for (uint64_t i = f->tiles; i-- > 0; at = f->steps[i].parent[at])
@@ -208,7 +207,8 @@ static int search(struct finder *f)
 
 int rvl_order_find(struct rvl_turns *t)
 {
-	struct finder *f = calloc(1, sizeof(*f));
+	struct rvl_arena *arena = t->s->arena;
+	struct finder *f = rvl_scratch(arena, 1, sizeof(*f));
 	int rc = -ENOMEM;
 
 	if (!f)
@@ -217,18 +217,18 @@ int rvl_order_find(struct rvl_turns *t)
 	for (uint32_t i = 0; i < t->n; i++)
 		f->tiles += t->m[i].e->count;
 	if (f->tiles > MOST_TILES) {
-		free(f);
+		rvl_scratch_free(f);
 		return 0;
 	}
-	f->logs = malloc((2 * WIDTH + 2) * t->logged * sizeof(*f->logs));
-	f->steps = malloc(f->tiles * sizeof(*f->steps));
+	f->logs = rvl_scratch(arena, (2 * WIDTH + 2) * t->logged, sizeof(*f->logs));
+	f->steps = rvl_scratch(arena, f->tiles, sizeof(*f->steps));
 	for (uint32_t i = 0; i < 2 * WIDTH && f->logs; i++)
 		f->list[i / WIDTH].node[i % WIDTH].log = f->logs + i * t->logged;
 	f->next.log = f->logs ? f->logs + (2 * WIDTH + 1) * t->logged : NULL;
 	if (f->logs && f->steps)
 		rc = search(f);
-	free(f->logs);
-	free(f->steps);
-	free(f);
+	rvl_scratch_free(f->logs);
+	rvl_scratch_free(f->steps);
+	rvl_scratch_free(f);
 	return rc;
 }

@@ -13,7 +13,6 @@
 #include "rivulet_footprint.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #define CUTS	   8 /* of a kind whose timelines are compared: the best by the estimate */
 #define KINDS	   4 /* of cuts: pools row by row or not, rings of whole values or not */
@@ -25,7 +24,8 @@ struct refiner {
 	struct rvl_backend *be;
 	struct rvl_layer **l;
 	uint32_t n, changes;
-	uint64_t work; /* instructions of the streams that were timed */
+	struct rvl_ring *ring; /* of the layers that were cut again, by their number */
+	uint64_t work;	       /* instructions of the streams that were timed */
 };
 
 /* Layers that take turns, or one layer. */
@@ -132,13 +132,11 @@ static uint32_t cuts_of_cascade(const struct refiner *r, const struct group *g, 
 static int try_cut(struct refiner *r, const struct group *g, const struct rvl_chain *c, uint64_t *least)
 {
 	struct rvl_layer **l = r->l + g->first;
-	struct rvl_ring *ring = rvl_arena_array(r->be->g->arena, g->n, sizeof(*ring));
 	struct rvl_choice before[RVL_CHAIN];
+	struct rvl_ring ring[RVL_CHAIN];
 	uint64_t cost;
 	int rc;
 
-	if (!ring)
-		return -ENOMEM;
 	rvl_choices_of(l, g->n, before);
 	rvl_chain_use(c, l, ring);
 	rc = cost_of(r, g, &cost);
@@ -146,6 +144,7 @@ static int try_cut(struct refiner *r, const struct group *g, const struct rvl_ch
 		rvl_choices_use(l, g->n, before);
 		return rc;
 	}
+	rvl_chain_use(c, l, r->ring + g->first);
 	*least = cost;
 	r->changes++;
 	return 0;
@@ -171,7 +170,7 @@ static int try_cuts(struct refiner *r, const struct group *g)
 
 	if (is_in_place(r, g) || r->work >= MOST_WORK)
 		return 0;
-	c = calloc(KINDS * CUTS, sizeof(*c));
+	c = rvl_scratch(r->be->g->arena, KINDS * CUTS, sizeof(*c));
 	rc = c ? cost_of(r, g, &least) : -ENOMEM;
 	n = rc ? 0 : g->n == 1 ? cuts_of_single(r, g, c) : cuts_of_cascade(r, g, c);
 	for (uint32_t i = 0; i < n && r->work < MOST_WORK && !rc; i++) {
@@ -180,7 +179,7 @@ static int try_cuts(struct refiner *r, const struct group *g)
 		if (!rc && g->n > 1)
 			rc = try_cut(r, g, &c[i], &least);
 	}
-	free(c);
+	rvl_scratch_free(c);
 	return rc;
 }
 
@@ -203,8 +202,14 @@ static int sweep(struct refiner *r)
 static int sweeps(struct refiner *r)
 {
 	uint32_t before = 0;
-	int rc = sweep(r);
+	int rc;
 
+	if (r->l[0]->early) {
+		r->ring = rvl_arena_array(r->be->g->arena, r->n, sizeof(*r->ring));
+		if (!r->ring)
+			return -ENOMEM;
+	}
+	rc = sweep(r);
 	for (uint32_t i = 1; i < SWEEPS && r->l[0]->early && r->changes > before && !rc; i++) {
 		before = r->changes;
 		rc = sweep(r);

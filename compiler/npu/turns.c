@@ -11,28 +11,28 @@
 #include "npu/order.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 struct rvl_turns *rvl_turns_free(struct rvl_turns *t)
 {
 	if (t) {
-		free(t->log);
-		free(t->order);
+		rvl_scratch_free(t->log);
+		rvl_scratch_free(t->order);
 	}
-	free(t);
+	rvl_scratch_free(t);
 	return NULL;
 }
 
 struct rvl_turns *rvl_turns_new(struct rvl_emission *const *e, uint32_t n)
 {
 	bool look = n > 1 && e[0]->l->look;
-	struct rvl_turns *t = calloc(1, sizeof(*t));
+	struct rvl_arena *arena = e[0]->s->arena;
+	struct rvl_turns *t = rvl_scratch(arena, 1, sizeof(*t));
 	uint64_t most = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		most += 2 * rvl_max(e[i]->count, 1);
 	if (t)
-		t->log = calloc(most, sizeof(*t->log));
+		t->log = rvl_scratch(arena, most, sizeof(*t->log));
 	if (!t || !t->log)
 		return rvl_turns_free(t);
 	for (uint32_t i = 0; i < n; i++)
