@@ -11,11 +11,13 @@
 #include "npu/backend.h"
 #include "npu/choice.h"
 #include "npu/mode.h"
+#include "rivulet_footprint.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#define FEW 16 /* layers of a step that is decided again with weights that load early */
+#define FEW	    16 /* layers of a step that is decided again with weights that load early */
+#define EARLY_SHARE 512 /* of the cycles of a step: what may load early must be one of so many or more */
 
 /* Every store by itself, so that streams can be timed before the memory plan. */
 static void place_apart(const struct rvl_backend *be)
@@ -79,6 +81,20 @@ static int leave(struct rvl_backend *be, const struct rvl_bstep *step, struct de
 }
 
 /*
+ * Whether a step is decided again for weights that load early: it has few layers, the array waits, and the weights
+ * may be many beside its cycles. While layers before compute, they lie in WGT, at most so many words for each layer,
+ * of which the port loads one in a cycle.
+ */
+static bool may_gain(const struct rvl_backend *be, const struct rvl_bstep *step,
+		     const struct rivulet_explain_segment *seg)
+{
+	uint64_t words = (uint64_t)step->layers * rivulet_mem_words(be->board, RIVULET_MEM_WGT);
+
+	return step->layers <= FEW && rvl_idles(be, seg) &&
+	       (seg->cycles == RVL_TOO_LONG || words * EARLY_SHARE >= seg->cycles);
+}
+
+/*
  * Decides a step of few layers again with weights that load early. They load beside any layer before, so that
  * all that is tried is timed with the whole step, which takes long for many layers.
  */
@@ -87,7 +103,7 @@ static int decide_early(struct rvl_backend *be, struct rvl_bstep *step, struct d
 	struct decision early = { 0 };
 	int rc;
 
-	if (step->layers > FEW || !rvl_idles(be, &d->seg))
+	if (!may_gain(be, step, &d->seg))
 		return 0;
 	rc = leave(be, step, d);
 	if (!rc)
@@ -178,7 +194,7 @@ static int decide_each(struct rvl_backend *be, struct rvl_bstep *step, struct de
 	uint32_t tried = lowered_modes(be, step);
 	int rc = 0;
 
-	if (step->layers > FEW || !rvl_idles(be, &with->seg))
+	if (!may_gain(be, step, &with->seg))
 		return 0;
 	for (uint32_t i = 0; i < step->layers && !rc; i++) {
 		uint32_t mode = l[i]->mode ? 1u << l[i]->mode->isa : 0;
