@@ -18,12 +18,16 @@
 #define PACKED_ROWS 2048
 #define INNER_ROWS 96	/* of a chunk, whose panels stay in the cache while columns pass by */
 #define LEAST_PANELS 4	/* of rows, into which a chunk is not divided further */
+#define LEAST_FILLED 2	/* panels of columns that are filled at once */
+#define MOST_ROUNDS 8	/* of chunks that are divided further, for each thread */
 #define MAX_ITEMS 16	/* parts into which the work is divided */
 #define IN_PLACE_ROWS 4	/* most rows that do not pack b */
 /* Of an element that a chunk packs, gathers, or reads from the second-level cache, in products. */
 #define PACK_COST 8
 #define GATHER_COST 12
 #define READ_COST 2
+#define SHARED_COST 3	/* of an element that another thread packed or gathered */
+#define SYNC_COST 400000	/* of a loop over threads */
 #define CACHED (128 << 10)	/* floats that stay in that cache; others are read like packed */
 
 /* ---- packing ---- */
@@ -129,6 +133,12 @@ struct split {
 	int64_t a_floats, b_floats;		/* of packed panels, of each item */
 	int64_t fill_floats;			/* memory of what fills panels of b, of each item */
 	int64_t items;
+	/*
+	 * The threads fill all panels of b before the products, which then read them: [batch][block of k]
+	 * [panel][k][nr].
+	 */
+	bool shared;
+	int64_t blocks, fills;			/* along k; parts of the columns, that are filled apart */
 };
 
 /* Few rows use an element of b too seldom to pack it, if the elements of a row are adjacent. */
@@ -148,24 +158,29 @@ static int64_t chunk_cols(const struct rvl_f32_job *j, const struct split *s)
 	return rvl_least(rvl_ceil_div(s->col_panels, s->col_chunks) * j->f->nr, j->n);
 }
 
-/*
- * An estimate of the time until the last thread is done. A thread that begins late delays a single round
- * of chunks by as much.
- */
+static bool fills_b(const struct rvl_f32_job *j)
+{
+	return !j->b.packed && !is_in_place(j);
+}
+
+/* An estimate of the time until the last thread is done. The last chunks do not end together. */
 static int64_t time_of(const struct rvl_f32_job *j, const struct split *s, int64_t threads)
 {
 	int64_t rows = chunk_rows(j, s), cols = chunk_cols(j, s), rounds = rvl_ceil_div(s->chunks, threads);
 	int64_t chunk = rows * (cols + (j->a.packed && j->m * j->k <= CACHED ? READ_COST : PACK_COST));
+	int64_t fill = j->b.fill ? GATHER_COST : PACK_COST, before = 0;
 
-	if (!j->b.packed && !is_in_place(j))
-		chunk += cols * (j->b.fill ? GATHER_COST : PACK_COST);
-	return rounds > 1 ? rounds * chunk : chunk + chunk / 16;
+	if (s->shared)
+		before = j->batches * j->n * fill / threads + SYNC_COST / (j->k + 1);
+	if (fills_b(j))
+		chunk += cols * (s->shared ? SHARED_COST : fill);
+	return before + rounds * chunk + chunk / 16;
 }
 
 /* Divides rows and columns further, into few parts, while every thread has less to do. */
-static void divide(const struct rvl_f32_job *j, int64_t threads, struct split *s)
+static int64_t divide(const struct rvl_f32_job *j, int64_t threads, struct split *s)
 {
-	int64_t most = rvl_least(2 * threads, MAX_ITEMS), most_rows = s->row_panels / LEAST_PANELS;
+	int64_t most = MOST_ROUNDS * threads, most_rows = s->row_panels / LEAST_PANELS;
 	int64_t best = INT64_MAX, rows = s->row_chunks, cols = s->col_chunks;
 	struct split t = *s;
 
@@ -181,6 +196,62 @@ static void divide(const struct rvl_f32_job *j, int64_t threads, struct split *s
 				*s = t;
 			best = rvl_least(time, best);
 		}
+	return best;
+}
+
+/* The memory of each item. */
+static void place(const struct rvl_f32_job *j, struct split *s)
+{
+	const struct rvl_f32_kernels *f = j->f;
+
+	if (!j->a.packed)
+		s->a_floats = rvl_round_up(s->block * rvl_ceil_div(s->row_panels, s->row_chunks) * f->mr, 16);
+	if (is_in_place(j))
+		s->b_floats = rvl_round_up(s->block * f->nr, 16);
+	else if (!j->b.packed && !s->shared)
+		s->b_floats = rvl_round_up(s->block * rvl_ceil_div(s->col_panels, s->col_chunks) * f->nr, 16);
+	s->fill_floats = j->k ? j->b.fill_floats : 0;
+}
+
+static int64_t item_floats(const struct split *s)
+{
+	return s->a_floats + s->b_floats + s->fill_floats;
+}
+
+/* Where the panels of b that all threads fill begin in the scratch memory. */
+static int64_t shared_at(const struct split *s)
+{
+	return MAX_ITEMS * item_floats(s);
+}
+
+/* Whether there is memory for all panels of b behind that of the items. */
+static bool may_share(const struct rvl_f32_job *j, const struct split *s)
+{
+	int64_t floats = j->batches * j->k * s->col_panels * j->f->nr;
+
+	return shared_at(s) + floats <= rvl_f32_scratch(j) / (int64_t)sizeof(float);
+}
+
+/* Shares the panels of b if that takes less time than @s, which takes @time. */
+static void share(const struct rvl_f32_job *j, int64_t threads, int64_t time, struct split *s)
+{
+	int64_t rows = j->a.packed ? PACKED_ROWS : CHUNK_ROWS, least, most;
+	struct split t = *s;
+
+	if (!fills_b(j) || !j->k)
+		return;
+	t.shared = true;
+	t.row_chunks = rvl_ceil_div(t.row_panels, rows / j->f->mr);
+	t.col_chunks = least = rvl_ceil_div(t.col_panels, CHUNK_COLS / j->f->nr);
+	if (divide(j, threads, &t) >= time)
+		return;
+	place(j, &t);
+	if (!may_share(j, &t))
+		return;
+	t.blocks = rvl_ceil_div(j->k, t.block);
+	most = rvl_least(rvl_ceil_div(MAX_ITEMS, j->batches * t.blocks), t.col_panels / LEAST_FILLED);
+	t.fills = most > least ? most : least;
+	*s = t;
 }
 
 static struct split split_of(const struct rvl_f32_job *j, int64_t threads)
@@ -196,14 +267,8 @@ static struct split split_of(const struct rvl_f32_job *j, int64_t threads)
 	s.col_chunks = rvl_ceil_div(s.col_panels, CHUNK_COLS / f->nr);
 	s.chunks = j->batches * s.row_chunks * s.col_chunks;
 	if (threads > 1)
-		divide(j, threads, &s);
-	if (!j->a.packed)
-		s.a_floats = rvl_round_up(s.block * rvl_ceil_div(s.row_panels, s.row_chunks) * f->mr, 16);
-	if (is_in_place(j))
-		s.b_floats = rvl_round_up(s.block * f->nr, 16);
-	else if (!j->b.packed)
-		s.b_floats = rvl_round_up(s.block * rvl_ceil_div(s.col_panels, s.col_chunks) * f->nr, 16);
-	s.fill_floats = j->k ? j->b.fill_floats : 0;
+		share(j, threads, divide(j, threads, &s), &s);
+	place(j, &s);
 	/* One thread packs into the same memory again, which stays in its cache. */
 	s.items = threads > 1 ? rvl_least(s.chunks, MAX_ITEMS) : 1;
 	return s;
@@ -250,7 +315,7 @@ int64_t rvl_f32_scratch(const struct rvl_f32_job *j)
 struct run {
 	const struct rvl_f32_job *j;
 	struct split s;
-	float *scratch;
+	float *scratch, *shared;
 };
 
 /* One chunk: its rows and columns, the block along k, and the panels. */
@@ -258,6 +323,7 @@ struct chunk {
 	struct rvl_f32_place at;
 	int64_t row, rows, col, cols;
 	int64_t k, kc;
+	int64_t batch;
 	const float *a, *b;		/* panels */
 	int64_t a_panel, b_panel;	/* floats between panels */
 	int64_t b_row;			/* floats between rows of a panel */
@@ -398,6 +464,15 @@ static void point(const struct rvl_f32_job *j, struct chunk *c, float *mem)
 			    mem);
 }
 
+/* The panels that all threads have filled, from the first column of the chunk on. */
+static float *shared_panels(const struct run *r, const struct chunk *c, int64_t *panel)
+{
+	int64_t cols = r->s.col_panels * r->j->f->nr;
+
+	*panel = c->kc * r->j->f->nr;
+	return r->shared + (c->batch * r->j->k + c->k) * cols + c->col * c->kc;
+}
+
 static void block(const struct run *r, struct chunk *c, float *mem)
 {
 	const struct rvl_f32_job *j = r->j;
@@ -408,6 +483,8 @@ static void block(const struct run *r, struct chunk *c, float *mem)
 	c->b_row = f->nr;
 	if (is_in_place(j))
 		point(j, c, mem);
+	else if (r->s.shared)
+		c->b = shared_panels(r, c, &c->b_panel);
 	else
 		c->b = panels(&j->b, c->at.b, c->col, c->cols, c, j->k, f->nr, mem + r->s.b_floats, mem,
 			      &c->b_panel);
@@ -436,7 +513,8 @@ static void chunk(const struct run *r, int64_t i, float *mem)
 	part(s->row_panels, i % s->row_chunks, s->row_chunks, j->f->mr, j->m, &c.row, &c.rows);
 	i /= s->row_chunks;
 	part(s->col_panels, i % s->col_chunks, s->col_chunks, j->f->nr, j->n, &c.col, &c.cols);
-	j->locate(j->ctx, i / s->col_chunks, &c.at);
+	c.batch = i / s->col_chunks;
+	j->locate(j->ctx, c.batch, &c.at);
 	do {
 		c.kc = rvl_least(s->block, j->k - c.k);
 		block(r, &c, mem);
@@ -448,10 +526,37 @@ static void item(void *arg, uint32_t i)
 {
 	const struct run *r = arg;
 	const struct split *s = &r->s;
-	float *mem = r->scratch + i * (s->a_floats + s->b_floats + s->fill_floats);
 
 	for (int64_t n = i * s->chunks / s->items; n < (i + 1) * s->chunks / s->items; n++)
-		chunk(r, n, mem);
+		chunk(r, n, r->scratch + i * item_floats(s));
+}
+
+/* Part @i of the columns of all blocks. */
+static void fill(const struct run *r, int64_t i, float *mem)
+{
+	const struct rvl_f32_job *j = r->j;
+	const struct split *s = &r->s;
+	struct chunk c = { .batch = i / s->fills / s->blocks, .k = i / s->fills % s->blocks * s->block };
+	int64_t panel;
+
+	c.kc = rvl_least(s->block, j->k - c.k);
+	part(s->col_panels, i % s->fills, s->fills, j->f->nr, j->n, &c.col, &c.cols);
+	j->locate(j->ctx, c.batch, &c.at);
+	panels(&j->b, c.at.b, c.col, c.cols, &c, j->k, j->f->nr, mem, shared_panels(r, &c, &panel), &panel);
+}
+
+static int64_t fills(const struct run *r)
+{
+	return r->j->batches * r->s.blocks * r->s.fills;
+}
+
+static void fill_item(void *arg, uint32_t i)
+{
+	const struct run *r = arg;
+	int64_t n = fills(r), items = rvl_least(n, MAX_ITEMS);
+
+	for (int64_t f = i * n / items; f < (i + 1) * n / items; f++)
+		fill(r, f, r->scratch + i * item_floats(&r->s));
 }
 
 void rvl_f32_run(const struct rvl_f32_job *j, float *scratch, const struct rvl_pool *pool)
@@ -461,5 +566,8 @@ void rvl_f32_run(const struct rvl_f32_job *j, float *scratch, const struct rvl_p
 	if (is_empty(j))
 		return;
 	r.s = split_of(j, pool ? (int64_t)pool->threads : 1);
+	r.shared = scratch + shared_at(&r.s);
+	if (r.s.shared)
+		rvl_parallel(pool, (uint32_t)rvl_least(fills(&r), MAX_ITEMS), fill_item, &r);
 	rvl_parallel(pool, (uint32_t)r.s.items, item, &r);
 }
