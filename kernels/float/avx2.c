@@ -25,8 +25,12 @@
 #define P_MADD _mm256_madd_epi16
 #define P_KEEP(v) __asm__("" : "+x"(v))
 
+#define V_LOAD_PANEL(p) _mm256_maskload_ps(p, _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0))
+
 #include "float/pairs.h"
 #include "float/transform.h"
+
+#include "float/few.h"
 
 TILES(1)
 TILES(2)
@@ -56,7 +60,7 @@ static void pairs(const struct rvl_f32_pairs_call *c)
 }
 
 const struct rvl_f32_kernels rvl_f32_avx2 = {
-	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .pairs = pairs, .taps = taps,
+	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .few = few, .pairs = pairs, .taps = taps,
 	.winograd_in = winograd_in, .winograd_out = winograd_out,
 	.gemv = gemv, .put = put, .math = &rvl_f32_math_avx2, .bytes = &rvl_f32_bytes_avx2,
 };

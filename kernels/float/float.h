@@ -135,10 +135,16 @@ struct rvl_f32_pairs_call {
 #define RVL_F32_MR 12	/* most rows and columns of a tile */
 #define RVL_F32_NR 32
 #define RVL_F32_VL 16	/* most floats of a vector */
+#define RVL_F32_FEW 4	/* most columns that are no tile */
 
 struct rvl_f32_kernels {
 	int mr, nr, vl;
 	void (*gemm)(const struct rvl_f32_gemm_call *c);
+	/*
+	 * As gemm for 1 to RVL_F32_FEW columns of any number of rows, whose panels are @a_panel floats
+	 * apart: a vector holds rows. NULL: none.
+	 */
+	void (*few)(const struct rvl_f32_gemm_call *c, int64_t a_panel);
 	void (*pairs)(const struct rvl_f32_pairs_call *c);
 	void (*taps)(const struct rvl_f32_taps_call *c);
 	void (*gemv)(const struct rvl_f32_gemv_call *c);

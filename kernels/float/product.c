@@ -386,19 +386,19 @@ static void add_exact(const struct rvl_f32_job *j, const struct chunk *c, const 
 			to[i * j->y_row + k] = (c->k ? to[i * j->y_row + k] : 0) + y[i * RVL_F32_NR + k];
 }
 
-/* The tile of panels @i of rows and @k of columns. */
-static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k)
+/* At most @rows rows of panels @i of rows and @k of columns. */
+static struct rvl_f32_gemm_call call_of(const struct rvl_f32_job *j, const struct chunk *c, int64_t i,
+					int64_t k, int64_t rows)
 {
 	const struct rvl_f32_kernels *f = j->f;
 	int64_t row = c->row + i * f->mr, col = c->col + k * f->nr;
 	int64_t at = c->at.y + row * j->y_row + col;
 	bool last = c->k + c->kc == j->k;
-	float added[RVL_F32_MR * RVL_F32_NR];
 	struct rvl_f32_gemm_call g = {
 		.a = c->a + i * c->a_panel, .b = c->b + k * c->b_panel,
 		.b_row = c->b_row, .k = c->kc, .scale = j->scale,
 		.y = j->y ? j->y + at : NULL, .y_row = j->y_row,
-		.rows = (int)rvl_least(f->mr, c->row + c->rows - row),
+		.rows = (int)rvl_least(rows, c->row + c->rows - row),
 		.cols = (int)rvl_least(f->nr, c->col + c->cols - col),
 		.lo = last ? j->lo : -INFINITY, .hi = last ? j->hi : INFINITY,
 	};
@@ -406,10 +406,6 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 	if (c->rest && g.cols < f->nr) {
 		g.b = c->rest;
 		g.b_row = f->nr;
-	}
-	if (j->exact) {
-		add_exact(j, c, &g, at);
-		return;
 	}
 	if (c->k) {
 		g.c = g.y;
@@ -421,12 +417,34 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 			g.c_row = j->added_row;
 		}
 	}
+	return g;
+}
+
+/* The tile of panels @i of rows and @k of columns. */
+static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k)
+{
+	struct rvl_f32_gemm_call g = call_of(j, c, i, k, j->f->mr);
+	float added[RVL_F32_MR * RVL_F32_NR];
+
+	if (j->exact) {
+		add_exact(j, c, &g, c->at.y + (c->row + i * j->f->mr) * j->y_row + c->col + k * j->f->nr);
+		return;
+	}
 	if (g.c && !c->k && (j->added_col != 1 || j->added_scale != 1.0f)) {
 		spread(j, g.c, &g, added);
 		g.c = added;
 		g.c_row = RVL_F32_NR;
 	}
-	edge(f, &g);
+	edge(j->f, &g);
+}
+
+/* Whether the columns behind the last whole panel are so few that no vector is filled with them. */
+static bool ends_few(const struct rvl_f32_job *j, const struct chunk *c)
+{
+	int64_t left = c->cols % j->f->nr;
+	bool as_is = !j->added || (j->added_col == 1 && j->added_scale == 1.0f);
+
+	return j->f->few && left && left <= RVL_F32_FEW && as_is && !j->exact;
 }
 
 /* The panels of an operand for the rows or columns of a chunk: packed before, or in @mem. */
@@ -473,6 +491,21 @@ static float *shared_panels(const struct run *r, const struct chunk *c, int64_t 
 	return r->shared + (c->batch * r->j->k + c->k) * cols + c->col * c->kc;
 }
 
+/* Panels [first, past) of rows by all columns of a chunk. */
+static void compute_rows(const struct rvl_f32_job *j, const struct chunk *c, int64_t first, int64_t past)
+{
+	int64_t panels = rvl_ceil_div(c->cols, j->f->nr) - ends_few(j, c);
+	struct rvl_f32_gemm_call g;
+
+	for (int64_t k = 0; k < panels; k++)
+		for (int64_t i = first; i < past && i * j->f->mr < c->rows; i++)
+			compute(j, c, i, k);
+	if (!ends_few(j, c))
+		return;
+	g = call_of(j, c, first, panels, (past - first) * j->f->mr);
+	j->f->few(&g, c->a_panel);
+}
+
 static void block(const struct run *r, struct chunk *c, float *mem)
 {
 	const struct rvl_f32_job *j = r->j;
@@ -490,9 +523,7 @@ static void block(const struct run *r, struct chunk *c, float *mem)
 			      &c->b_panel);
 	for (int64_t first = 0, past; first * f->mr < c->rows; first = past) {
 		past = first + INNER_ROWS / f->mr;
-		for (int64_t k = 0; k * f->nr < c->cols; k++)
-			for (int64_t i = first; i < past && i * f->mr < c->rows; i++)
-				compute(j, c, i, k);
+		compute_rows(j, c, first, past);
 	}
 }
 

@@ -255,6 +255,91 @@ START_TEST(threads_share_layers_evenly)
 }
 END_TEST
 
+/* ---- convolutions of 1x1 ---- */
+
+#define POINTS 1024	/* most elements under a result */
+
+/* Two loops of a run fill panels and multiply them; one does both. */
+static void count_loops(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
+{
+	++*(int *)ctx;
+	while (n-- > 0)
+		fn(arg, n);
+}
+
+/* The results [outputs, width] of a row of @width pixels, element j of pixel i being x[j][i]. */
+static void run_row(int32_t outputs, int32_t inputs, int32_t width, const float x[][64], const float *w,
+		    const struct rvl_pool *pool, float *y)
+{
+	struct rvl_kernel_desc d = { .op = RVL_OP_CONV, .n_in = 3, .n_out = 1 };
+	float *image = malloc((size_t)inputs * (size_t)width * sizeof(*image) + 64);
+	char why[RVL_WHY_MAX] = "";
+	struct rvl_kernel *k;
+	void *scratch;
+
+	rvl_attr_init(&d.attr);
+	d.attr.kernel[0] = d.attr.kernel[1] = 1;
+	d.in[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 4, { 1, inputs, 1, width } } };
+	d.in[1] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 4, { outputs, inputs, 1, 1 } },
+					    .data = w };
+	d.in[2] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 1, { outputs } }, .data = w };
+	d.out[0] = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = { 4, { 1, outputs, 1, width } } };
+	for (int32_t j = 0; j < inputs; j++)
+		memcpy(image + j * width, x[j], (size_t)width * sizeof(*image));
+	ck_assert_msg(!rvl_kernel_new(&d, false, &k, why), "%s", why);
+	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) + 127) / 64 * 64);
+	ck_assert_int_eq(rvl_kernel_run(k, (const void *[]) { image, w, w }, (void *[]) { y }, scratch, pool),
+			 0);
+	rvl_kernel_free(k);
+	free(scratch);
+	free(image);
+}
+
+static void fill_row(float x[POINTS][64], float *w, int n)
+{
+	for (int i = 0; i < POINTS * 64; i++)
+		x[i / 64][i % 64] = (float)(i % 1009 * 79 % 1009 - 504) / 311;
+	for (int i = 0; i < n; i++)
+		w[i] = (float)(i % 2003 * 47 % 2003 - 1001) / 1999;
+}
+
+/* The columns that fill no panel are computed in another way. */
+START_TEST(a_column_has_the_same_bits_beside_fewer)
+{
+	enum { OUT = 101, IN = 400, WIDE = 64 };
+	static float x[POINTS][64], w[OUT * IN], wide[OUT * WIDE], y[OUT * WIDE];
+
+	fill_row(x, w, OUT * IN);
+	run_row(OUT, IN, WIDE, x, w, NULL, wide);
+	for (int32_t width = 33; width < 50; width++) {
+		run_row(OUT, IN, width, x, w, NULL, y);
+		for (int i = 0; i < OUT * width; i++)
+			if (memcmp(&y[i], &wide[i / width * WIDE + i % width], sizeof(*y)))
+				ck_abort_msg("result %d of %d columns is %g", i, width, (double)y[i]);
+	}
+}
+END_TEST
+
+START_TEST(threads_share_gathered_panels)
+{
+	enum { OUT = 512, IN = 1024, WIDTH = 49 };
+	static float x[POINTS][64], w[OUT * IN], one[OUT * WIDTH], y[OUT * WIDTH];
+
+	int loops = 0, runs = 0;
+
+	fill_row(x, w, OUT * IN);
+	run_row(OUT, IN, WIDTH, x, w, NULL, one);
+	for (uint32_t threads = 2; threads <= 20; threads += 3, runs++) {
+		const struct rvl_pool pool = { .parallel = count_loops, .threads = threads, .ctx = &loops };
+
+		memset(y, 0xff, sizeof(y));
+		run_row(OUT, IN, WIDTH, x, w, &pool, y);
+		ck_assert_msg(!memcmp(y, one, sizeof(y)), "another result with %u threads", threads);
+	}
+	ck_assert_int_gt(loops, runs);
+}
+END_TEST
+
 /* ---- functions ---- */
 
 #define STEP 4099	/* of the bits of a number: some million numbers of both signs */
@@ -638,6 +723,8 @@ int main(void)
 	TCase *shapes = add_case(s, "shapes", 3600, NULL, NULL);
 
 	tcase_add_loop_test(shapes, every_set_is_close_to_the_reference, 0, SHAPE_PARTS);
+	tcase_add_test(shapes, a_column_has_the_same_bits_beside_fewer);
+	tcase_add_test(shapes, threads_share_gathered_panels);
 	tcase_add_loop_test(shapes, threads_share_layers_evenly, 0,
 			    (int)(sizeof(layers) / sizeof(layers[0])));
 	tcase_add_test(shapes, taps_without_channels_cost_nothing);
