@@ -17,7 +17,8 @@
 #include <stdlib.h>
 
 #define FEW	    16 /* layers of a step that is decided again with weights that load early */
-#define EARLY_SHARE 512 /* of the cycles of a step: what may load early must be one of so many or more */
+#define QUICK	    (1 << 17) /* instructions of a step, once for each layer: it is always decided again */
+#define EARLY_SHARE 512 /* of the cycles of another step: what may load early must be one of so many or more */
 
 /* Every store by itself, so that streams can be timed before the memory plan. */
 static void place_apart(const struct rvl_backend *be)
@@ -81,9 +82,10 @@ static int leave(struct rvl_backend *be, const struct rvl_bstep *step, struct de
 }
 
 /*
- * Whether a step is decided again for weights that load early: it has few layers, the array waits, and the weights
- * may be many beside its cycles. While layers before compute, they lie in WGT, at most so many words for each layer,
- * of which the port loads one in a cycle.
+ * Whether a step is decided again for weights that load early: it has few layers and the array waits. Each layer
+ * is tried with the whole step. Where that takes long, the weights have to be many beside the cycles of the step:
+ * while layers before compute, they lie in WGT, at most so many words for each layer, of which the port loads
+ * one in a cycle.
  */
 static bool may_gain(const struct rvl_backend *be, const struct rvl_bstep *step,
 		     const struct rivulet_explain_segment *seg)
@@ -91,7 +93,8 @@ static bool may_gain(const struct rvl_backend *be, const struct rvl_bstep *step,
 	uint64_t words = (uint64_t)step->layers * rivulet_mem_words(be->board, RIVULET_MEM_WGT);
 
 	return step->layers <= FEW && rvl_idles(be, seg) &&
-	       (seg->cycles == RVL_TOO_LONG || words * EARLY_SHARE >= seg->cycles);
+	       ((uint64_t)step->layers * seg->instructions <= QUICK || seg->cycles == RVL_TOO_LONG ||
+		words * EARLY_SHARE >= seg->cycles);
 }
 
 /*
