@@ -143,7 +143,7 @@ static bool fits(const struct rivulet_board *b, const struct rvl_chain *c, int64
 	struct rvl_words3 sum = { .mem[RIVULET_MEM_INP] = rings };
 
 	for (uint32_t i = 0; i < c->n; i++) {
-		struct rvl_words3 w = rvl_layer_words(&c->l[i]);
+		struct rvl_words3 w = rvl_layer_words(b, &c->l[i]);
 
 		for (int m = 0; m < RIVULET_MEMS; m++)
 			sum.mem[m] += w.mem[m];
@@ -295,7 +295,7 @@ static bool is_fine(const struct rvl_chain *c, uint32_t i)
 static bool cut_layers(const struct rivulet_board *b, struct rvl_chain *c, int64_t th, int64_t inp,
 		       const struct share *share)
 {
-	int64_t wgt = rivulet_mem_words(b, RIVULET_MEM_WGT);
+	int64_t wgt = rvl_wgt_words(b);
 	int64_t acc = rivulet_mem_words(b, RIVULET_MEM_ACC);
 
 	for (uint32_t i = 0; i < c->n; i++)
@@ -311,7 +311,7 @@ static bool cut_layers(const struct rivulet_board *b, struct rvl_chain *c, int64
 		if (room.inp < 0 || (c->l[i].mode && room.wgt <= 0) ||
 		    !rvl_tile_within(b, &c->l[i], &room))
 			return false;
-		used = rvl_layer_words(&c->l[i]);
+		used = rvl_layer_words(b, &c->l[i]);
 		inp -= used.mem[RIVULET_MEM_INP];
 		wgt -= used.mem[RIVULET_MEM_WGT];
 		/* Sums that stay are at the end of the second half. */
@@ -455,7 +455,7 @@ static uint32_t keep_resident(const struct rvl_chain *c, const struct share *nee
 static struct share plan(const struct rivulet_board *b, const struct rvl_chain *c,
 			 const struct share *need, uint32_t number)
 {
-	int64_t left = rivulet_mem_words(b, RIVULET_MEM_WGT);
+	int64_t left = rvl_wgt_words(b), step = rvl_wgt_step(b);
 	uint32_t kept = 0, others = c->n;
 	struct share s = { { 0 } };
 
@@ -464,7 +464,7 @@ static struct share plan(const struct rivulet_board *b, const struct rvl_chain *
 	others -= __builtin_popcount(kept);
 	for (uint32_t i = 0; i < c->n; i++)
 		if (!(kept >> i & 1))
-			s.words[i] = left / others;
+			s.words[i] = left / others / step * step;
 	return s;
 }
 
@@ -477,7 +477,7 @@ static uint32_t plans_of(const struct rivulet_board *b, const struct rvl_chain *
 		need.words[i] = rvl_resident_words(b, &c->l[i]);
 		sum += need.words[i];
 	}
-	if (sum <= rivulet_mem_words(b, RIVULET_MEM_WGT)) {
+	if (sum <= rvl_wgt_words(b)) {
 		*s = need;
 		return 1;
 	}

@@ -3,7 +3,8 @@
  * Decides the layers of each step. Modes are chosen layer by layer, and cascades afterwards, so
  * that a mode that is the best one for a layer alone can keep it out of a cascade, or change its
  * neighbours' cuts. Where the board has rivals, a step is therefore decided again without these,
- * and the better one of both is kept: it never costs more than without the rivals.
+ * and the better one of both is kept: it never costs more than without the rivals. One that a layer
+ * cannot be without is no rival.
  *
  * A step of few layers in which the array waits is also decided with weights that load early in all that is
  * timed, and without each mode that its layers have in place of their own.
@@ -90,7 +91,7 @@ static int leave(struct rvl_backend *be, const struct rvl_bstep *step, struct de
 static bool may_gain(const struct rvl_backend *be, const struct rvl_bstep *step,
 		     const struct rivulet_explain_segment *seg)
 {
-	uint64_t words = (uint64_t)step->layers * rivulet_mem_words(be->board, RIVULET_MEM_WGT);
+	uint64_t words = (uint64_t)step->layers * rvl_wgt_words(be->board);
 
 	return step->layers <= FEW && rvl_idles(be, seg) &&
 	       ((uint64_t)step->layers * seg->instructions <= QUICK || seg->cycles == RVL_TOO_LONG ||

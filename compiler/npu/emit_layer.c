@@ -1,12 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /* The emission of any layer, with a product or without. */
 #include "npu/epilogue.h"
+#include "rivulet_footprint.h"
+#include "rivulet_sparse.h"
 
 #include <errno.h>
 
-struct rvl_words3 rvl_layer_words(const struct rvl_layer *l)
+int64_t rvl_wgt_step(const struct rivulet_board *b)
 {
-	return l->mode ? rvl_product_words(l) : rvl_plain_words(l);
+	return rivulet_sparse_of(b, b->dn).align;
+}
+
+int64_t rvl_wgt_round(const struct rivulet_board *b, int64_t words)
+{
+	return rvl_div_up(words, rvl_wgt_step(b)) * rvl_wgt_step(b);
+}
+
+int64_t rvl_wgt_words(const struct rivulet_board *b)
+{
+	int64_t words = rivulet_mem_words(b, RIVULET_MEM_WGT);
+
+	return words - words % rvl_wgt_step(b);
+}
+
+struct rvl_words3 rvl_layer_words(const struct rivulet_board *b, const struct rvl_layer *l)
+{
+	struct rvl_words3 w = l->mode ? rvl_product_words(l) : rvl_plain_words(l);
+
+	w.mem[RIVULET_MEM_WGT] = rvl_wgt_round(b, w.mem[RIVULET_MEM_WGT]);
+	return w;
 }
 
 int64_t rvl_layer_more_words(const struct rivulet_board *b, const struct rvl_layer *l)

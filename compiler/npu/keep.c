@@ -270,7 +270,7 @@ static void cut_single(const struct keeper *k, const struct group *g, struct cut
 {
 	const struct rivulet_board *b = k->be->board;
 	struct rvl_layer form = *k->l[g->first];
-	struct rvl_room room = { g->hi - g->lo, rivulet_mem_words(b, RIVULET_MEM_WGT),
+	struct rvl_room room = { g->hi - g->lo, rvl_wgt_words(b),
 				 rivulet_mem_words(b, RIVULET_MEM_ACC), INT16_MAX, 0, false };
 	struct rvl_tiling t[CUTS];
 
@@ -340,7 +340,7 @@ static bool keep_cut(const struct keeper *k, const struct group *g)
 			l->t.b_slots = 0;
 		if (l->to)
 			l->t.out_slots = 0;
-		words += rvl_layer_words(l).mem[RIVULET_MEM_INP];
+		words += rvl_layer_words(k->be->board, l).mem[RIVULET_MEM_INP];
 		words += rvl_continues(l) ? rvl_ring_words(l->to) : 0;
 	}
 	return words <= g->hi - g->lo && in_place_works(k, g);

@@ -594,7 +594,13 @@ bool rvl_may_take_taps(const struct rivulet_board *b, const struct rvl_layer *l)
 int64_t rvl_chunk_cycles(const struct rivulet_board *b, const struct rvl_layer *l);
 /** Cycles of the array if nothing delays it. */
 uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l);
-/** WGT words of all weights, parameters and tables of a layer. */
+/** Words of WGT at whose multiples the weights of any mode of the board may begin. */
+int64_t rvl_wgt_step(const struct rivulet_board *b);
+/** Words of WGT, up to the next such multiple. */
+int64_t rvl_wgt_round(const struct rivulet_board *b, int64_t words);
+/** Words of WGT for buffers: all but those behind the last such multiple. */
+int64_t rvl_wgt_words(const struct rivulet_board *b);
+/** WGT words of all weights, parameters and tables of a layer, a multiple of rvl_wgt_step(). */
 int64_t rvl_resident_words(const struct rivulet_board *b, const struct rvl_layer *l);
 
 /* Cycles that a layer occupies the array, the ALU and the port. */

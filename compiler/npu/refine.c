@@ -90,7 +90,7 @@ static uint32_t cuts_of_single(const struct refiner *r, const struct group *g, s
 	struct rvl_layer form = *r->l[g->first];
 	struct rvl_room room = { .inp = form.inp[1] ? form.inp[1] - form.inp[0] :
 						      rivulet_mem_words(b, RIVULET_MEM_INP),
-				 .wgt = rivulet_mem_words(b, RIVULET_MEM_WGT),
+				 .wgt = rvl_wgt_words(b),
 				 .acc = rivulet_mem_words(b, RIVULET_MEM_ACC),
 				 .th = INT16_MAX };
 	struct rvl_tiling t[2 * CUTS];

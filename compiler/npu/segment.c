@@ -13,7 +13,6 @@
 #include "npu/stream.h"
 #include "rivulet_cost.h"
 #include "rivulet_footprint.h"
-#include "rivulet_sparse.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -78,7 +77,8 @@ static uint32_t group_length(struct rvl_layer *const *l, uint32_t left)
 	return n;
 }
 
-static struct group group_at(struct rvl_layer *const *l, uint32_t left, uint32_t first)
+static struct group group_at(const struct rivulet_board *b, struct rvl_layer *const *l, uint32_t left,
+			     uint32_t first)
 {
 	struct group g = { .l = l, .first = first };
 
@@ -86,7 +86,7 @@ static struct group group_at(struct rvl_layer *const *l, uint32_t left, uint32_t
 		return g;
 	g.n = group_length(l, left);
 	for (uint32_t i = 0; i < g.n; i++) {
-		struct rvl_words3 w = rvl_layer_words(l[i]);
+		struct rvl_words3 w = rvl_layer_words(b, l[i]);
 
 		for (int m = 0; m < RIVULET_MEMS; m++)
 			g.size.mem[m] += w.mem[m];
@@ -184,19 +184,12 @@ static bool worth_opening(struct segment *s, const struct group *g)
 	return wanted_words(s, g) <= room || room * LARGE_SHARE >= s->pad[RIVULET_MEM_WGT].size;
 }
 
-/*
- * Words of WGT for more slots: those that are wanted, or that are free. The buffers behind them begin where
- * every mode may read weights.
- */
+/* Words of WGT for more slots: those that are wanted, or that are free. */
 static int64_t more_words(struct segment *s, const struct group *g)
 {
-	const struct rivulet_board *b = s->s->board;
-	int64_t wanted = wanted_words(s, g), room;
+	int64_t wanted = rvl_wgt_round(s->s->board, wanted_words(s, g));
 
-	if (!wanted)
-		return 0;
-	room = rvl_max(choose_place(s, g), 0);
-	return rvl_min(wanted, room - room % rivulet_sparse_of(b, b->dn).align);
+	return wanted ? rvl_min(wanted, rvl_max(choose_place(s, g), 0)) : 0;
 }
 
 /* Buffers of all layers of the group and of their rings. */
@@ -222,7 +215,7 @@ static void open_group(struct segment *s, struct group *g)
 			s->pad[RIVULET_MEM_ACC].size - g->size.mem[RIVULET_MEM_ACC];
 	at = g->at;
 	for (uint32_t i = 0; i < g->n && !s->s->rc; i++) {
-		struct rvl_words3 w = rvl_layer_words(g->l[i]);
+		struct rvl_words3 w = rvl_layer_words(s->s->board, g->l[i]);
 
 		g->e[i] = rvl_emission_open(s->s, g->l[i], g->first + i, &at, i + 1 < g->n ? 0 : more);
 		for (int m = 0; m < RIVULET_MEMS; m++)
@@ -269,7 +262,8 @@ static bool list_group(struct segment *s)
 {
 	if (s->groups == MOST_OPEN || s->listed == s->n)
 		return false;
-	s->group[s->groups] = group_at(s->l + s->listed, s->n - s->listed, s->first + s->listed);
+	s->group[s->groups] = group_at(s->s->board, s->l + s->listed, s->n - s->listed,
+					  s->first + s->listed);
 	s->listed += s->group[s->groups++].n;
 	return true;
 }
@@ -356,7 +350,7 @@ void rvl_segment_emit(struct rvl_stream *s, struct rvl_layer *const *l, uint32_t
 	struct segment g = { .s = s, .l = l, .n = n, .first = first };
 
 	for (int m = 0; m < RIVULET_MEMS; m++)
-		g.pad[m].size = rivulet_mem_words(s->board, m);
+		g.pad[m].size = m == RIVULET_MEM_WGT ? rvl_wgt_words(s->board) : rivulet_mem_words(s->board, m);
 	list_group(&g);
 	while (g.groups) {
 		if (g.groups < 2)

@@ -160,8 +160,11 @@ struct rvl_emission {
 	void (*close)(struct rvl_emission *e);
 };
 
-/** What the buffers of @l take. */
-struct rvl_words3 rvl_layer_words(const struct rvl_layer *l);
+/**
+ * What the buffers of @l take. Those in WGT begin with its weights and take a multiple of rvl_wgt_step(), so that
+ * the weights of the next layer begin there, too.
+ */
+struct rvl_words3 rvl_layer_words(const struct rivulet_board *b, const struct rvl_layer *l);
 /** WGT words of the slots by which @l has fewer than it has chunks of weights and blocks of parameters. */
 int64_t rvl_layer_more_words(const struct rivulet_board *b, const struct rvl_layer *l);
 /**

@@ -788,14 +788,14 @@ uint64_t rvl_array_time(const struct rivulet_board *b, const struct rvl_layer *l
 
 int64_t rvl_resident_words(const struct rivulet_board *b, const struct rvl_layer *l)
 {
-	struct budget u;
+	int64_t words = rvl_epilogue_words(l);
 
-	if (!l->mode)
-		return rvl_epilogue_words(l);
-	u = whole_layer(b, l);
+	if (l->mode) {
+		struct budget u = whole_layer(b, l);
 
-	return weight_words(&u) +
-	       u.ocb * rvl_div_up(b->tm * 8, RIVULET_WGT_WORD) + rvl_epilogue_words(l);
+		words += weight_words(&u) + u.ocb * rvl_div_up(b->tm * 8, RIVULET_WGT_WORD);
+	}
+	return rvl_wgt_round(b, words);
 }
 
 static struct rvl_busy busy_of_plain(const struct rivulet_board *b, const struct rvl_layer *l)
@@ -974,7 +974,7 @@ static bool tile_by_parts(const struct rivulet_board *b, struct rvl_layer *l,
 static struct rvl_room whole_room(const struct rivulet_board *b)
 {
 	return (struct rvl_room){ rivulet_mem_words(b, RIVULET_MEM_INP),
-				  rivulet_mem_words(b, RIVULET_MEM_WGT),
+				  rvl_wgt_words(b),
 				  rivulet_mem_words(b, RIVULET_MEM_ACC), MAX_COUNT, 0, false };
 }
 

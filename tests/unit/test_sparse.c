@@ -232,6 +232,52 @@ START_TEST(blocks_behind_early_weights)
 }
 END_TEST
 
+static struct rvl_tensor *sigmoid(struct qg *q, struct rvl_tensor *x)
+{
+	static const struct rvl_attr_value none[RVL_MAX_ATTRS];
+	struct rvl_tensor *y = qg_tensor(q, NULL, RVL_TYPE_U8, x->shape, 1.0f / 256, 0);
+	struct rvl_node *n = qg_node(q, RVL_OP_Q_TABLE, NULL, 1, &x, y);
+
+	n->def = rvl_op_find(NULL, "Sigmoid", 13);
+	n->value = none;
+	return y;
+}
+
+/*
+ * Arrays whose words of INP are no power of two bytes: blocks begin at every third, fifth or seventh word of
+ * WGT. The tables between the weights of the layers have 16 words.
+ */
+START_TEST(blocks_behind_tables)
+{
+	static const uint32_t sizes[][3] = {
+		{ 12, 12, 4 }, { 24, 24, 8 }, { 48, 24, 12 }, { 40, 20, 4 }, { 28, 28, 4 }, { 36, 36, 12 },
+	};
+	const struct qg_conv conv = plain_conv(40, 3);
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct rivulet_explain e;
+		struct rvl_tensor *x;
+		struct qg q;
+
+		load_board(&board, "zu3eg-64");
+		board.tm = sizes[i][0];
+		board.tn = sizes[i][1];
+		board.dn = sizes[i][2];
+		x = sigmoid(&q, qg_conv(&q, NULL, open_image(&q, 20 + i, 8, 20, 20), &conv));
+		for (int k = 0; k < 3; k++) {
+			x = qg_conv(&q, k < 2 ? NULL : "conv", x, &conv);
+			prune(&q, x, board.tn, board.dn / 2);
+			x = sigmoid(&q, x);
+		}
+		qg_output(&q, x);
+		check(&q, &board, NULL, &e);
+		ck_assert(is_sparse(&e));
+		rivulet_explain_free(&e);
+		rvl_graph_free(q.g);
+	}
+}
+END_TEST
+
 /* Consumes the graph. */
 static const struct rivulet_program *compile_for(struct qg *q, struct rivulet_blob *out)
 {
@@ -274,6 +320,7 @@ int main(void)
 	tcase_add_test(t, tail_has_fewer_passes);
 	tcase_add_loop_test(t, depthwise_is_sparse, 0, BOARDS);
 	tcase_add_test(t, blocks_behind_early_weights);
+	tcase_add_test(t, blocks_behind_tables);
 	tcase_add_test(t, device_without_the_engine_refuses_the_program);
 	return run_suite(s);
 }
