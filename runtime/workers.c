@@ -155,26 +155,37 @@ static void divide(struct loop *l, uint32_t n, uint32_t threads)
 	}
 }
 
-static bool has_shares(struct loop *l)
+static bool is_left(const struct range *r)
 {
-	for (uint32_t i = 0; i < l->ranges; i++)
-		if (atomic_load(&l->range[i].taken) < l->range[i].past)
-			return true;
-	return false;
+	return atomic_load(&r->taken) < r->past;
 }
 
+/* A range without shares is only read, because many threads come by. */
 static void work_on_range(struct loop *l, struct range *r)
 {
-	for (uint32_t i = atomic_fetch_add(&r->taken, 1); i < r->past; i = atomic_fetch_add(&r->taken, 1)) {
+	while (is_left(r)) {
+		uint32_t i = atomic_fetch_add(&r->taken, 1);
+
+		if (i >= r->past)
+			return;
 		l->fn(l->arg, i);
 		leave_if_stopped();
 	}
 }
 
+static bool has_shares(const struct loop *l)
+{
+	for (uint32_t i = 0; i < l->ranges; i++)
+		if (is_left(&l->range[i]))
+			return true;
+	return false;
+}
+
 /*
- * Executes shares until none is left, or until the run of the loop is stopped. A thread begins with
+ * Executes shares until none is left, or until the run of the loop is stopped. A worker begins with
  * the same range in every loop: the operators of a network divide their images alike, so that it
- * reads most of what it has written itself, which lies in its own cache.
+ * reads most of what it has written itself, which lies in its own cache. Other threads, and those
+ * that are spare, begin with the range of one of the workers.
  */
 static void loop_work(struct loop *l)
 {

@@ -5,8 +5,8 @@
  *	x * clip(x + 3, 0, 6) / 6,  x * (clip(x + 3, 0, 6) / 6),  x * HardSigmoid(x)
  *
  * A product with 1 / 6 may take the place of the quotient. The results differ from those of the
- * operators one by one in the last places, as those of the operator do from its definition. Between
- * bytes rvl_pass_fuse(), which runs before, has made tables of the operators.
+ * operators one by one by rounding, which is below 1e-7 of the largest number in them, and x * 6 does
+ * not overflow. Operators between bytes are tables by now: rvl_pass_fuse() runs before.
  */
 #include "pass/binary.h"
 #include "pass/pass.h"
