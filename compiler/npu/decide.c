@@ -12,7 +12,6 @@
 #include "npu/backend.h"
 #include "npu/choice.h"
 #include "npu/mode.h"
-#include "rivulet_footprint.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -13,7 +13,9 @@ int64_t rvl_wgt_step(const struct rivulet_board *b)
 
 int64_t rvl_wgt_round(const struct rivulet_board *b, int64_t words)
 {
-	return rvl_div_up(words, rvl_wgt_step(b)) * rvl_wgt_step(b);
+	int64_t step = rvl_wgt_step(b);
+
+	return rvl_div_up(words, step) * step;
 }
 
 int64_t rvl_wgt_words(const struct rivulet_board *b)

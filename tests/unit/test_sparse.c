@@ -205,6 +205,18 @@ START_TEST(depthwise_is_sparse)
 }
 END_TEST
 
+/* Consumes the graph, whose output is @y. A layer "conv" is sparse. */
+static void check_sparse(struct qg *q, struct rvl_tensor *y)
+{
+	struct rivulet_explain e;
+
+	qg_output(q, y);
+	check(q, &board, NULL, &e);
+	ck_assert(is_sparse(&e));
+	rivulet_explain_free(&e);
+	rvl_graph_free(q->g);
+}
+
 /*
  * Weights that load early take the words of WGT that are free. Where these are odd in number, the blocks of the
  * next layer begin at an even word all the same: those of two words have to.
@@ -214,7 +226,6 @@ START_TEST(blocks_behind_early_weights)
 	struct qg_conv window = { .m = 192, .kh = 8, .kw = 8, .bias = true, .wscale = 0.005f, .yscale = 0.05f,
 				  .wtype = RVL_TYPE_S8, .ytype = RVL_TYPE_U8 };
 	struct qg_conv conv = plain_conv(32, 3), product = plain_conv(64, 1);
-	struct rivulet_explain e;
 	struct rvl_tensor *x;
 	struct qg q;
 
@@ -224,11 +235,7 @@ START_TEST(blocks_behind_early_weights)
 	x = qg_conv(&q, NULL, x, &window);
 	x = qg_conv(&q, "conv", x, &product);
 	prune(&q, x, 16, 2);
-	qg_output(&q, x);
-	check(&q, &board, NULL, &e);
-	ck_assert(is_sparse(&e));
-	rivulet_explain_free(&e);
-	rvl_graph_free(q.g);
+	check_sparse(&q, x);
 }
 END_TEST
 
@@ -255,7 +262,6 @@ START_TEST(blocks_behind_tables)
 	const struct qg_conv conv = plain_conv(40, 3);
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		struct rivulet_explain e;
 		struct rvl_tensor *x;
 		struct qg q;
 
@@ -269,11 +275,7 @@ START_TEST(blocks_behind_tables)
 			prune(&q, x, board.tn, board.dn / 2);
 			x = sigmoid(&q, x);
 		}
-		qg_output(&q, x);
-		check(&q, &board, NULL, &e);
-		ck_assert(is_sparse(&e));
-		rivulet_explain_free(&e);
-		rvl_graph_free(q.g);
+		check_sparse(&q, x);
 	}
 }
 END_TEST
