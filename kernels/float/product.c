@@ -420,6 +420,12 @@ static struct rvl_f32_gemm_call call_of(const struct rvl_f32_job *j, const struc
 	return g;
 }
 
+/* Whether gemm adds what is added to the product as it lies. */
+static bool adds_as_is(const struct rvl_f32_job *j)
+{
+	return !j->added || (j->added_col == 1 && j->added_scale == 1.0f);
+}
+
 /* The tile of panels @i of rows and @k of columns. */
 static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k)
 {
@@ -430,7 +436,7 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 		add_exact(j, c, &g, c->at.y + (c->row + i * j->f->mr) * j->y_row + c->col + k * j->f->nr);
 		return;
 	}
-	if (g.c && !c->k && (j->added_col != 1 || j->added_scale != 1.0f)) {
+	if (!c->k && !adds_as_is(j)) {
 		spread(j, g.c, &g, added);
 		g.c = added;
 		g.c_row = RVL_F32_NR;
@@ -442,9 +448,8 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 static bool ends_few(const struct rvl_f32_job *j, const struct chunk *c)
 {
 	int64_t left = c->cols % j->f->nr;
-	bool as_is = !j->added || (j->added_col == 1 && j->added_scale == 1.0f);
 
-	return j->f->few && left && left <= RVL_F32_FEW && as_is && !j->exact;
+	return j->f->few && left && left <= RVL_F32_FEW && adds_as_is(j) && !j->exact;
 }
 
 /* The panels of an operand for the rows or columns of a chunk: packed before, or in @mem. */
@@ -494,13 +499,14 @@ static float *shared_panels(const struct run *r, const struct chunk *c, int64_t 
 /* Panels [first, past) of rows by all columns of a chunk. */
 static void compute_rows(const struct rvl_f32_job *j, const struct chunk *c, int64_t first, int64_t past)
 {
-	int64_t panels = rvl_ceil_div(c->cols, j->f->nr) - ends_few(j, c);
+	bool few = ends_few(j, c);
+	int64_t panels = rvl_ceil_div(c->cols, j->f->nr) - few;
 	struct rvl_f32_gemm_call g;
 
 	for (int64_t k = 0; k < panels; k++)
 		for (int64_t i = first; i < past && i * j->f->mr < c->rows; i++)
 			compute(j, c, i, k);
-	if (!ends_few(j, c))
+	if (!few)
 		return;
 	g = call_of(j, c, first, panels, (past - first) * j->f->mr);
 	j->f->few(&g, c->a_panel);
