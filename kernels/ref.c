@@ -14,24 +14,35 @@ static bool inside(int64_t i, int64_t n)
 	return i >= 0 && i < n;
 }
 
+/* The products of one tap, whose first elements are @xi and @wi, with all channels. */
+static int32_t tap_acc(const struct rvl_conv_geom *g, const struct rvl_qparams *q, const void *x, int64_t xi,
+		       const void *w, int64_t wi, int32_t wz)
+{
+	int64_t taps = g->k[0] * g->k[1];
+	int32_t acc = 0;
+
+	for (int64_t c = 0; c < g->c / g->group; c++, xi += g->xp.c, wi += taps)
+		acc = rvl_wrap_add(acc, (rvl_ld8(x, xi, q->x_u8) - q->xz) * (rvl_ld8(w, wi, q->w_u8) - wz));
+	return acc;
+}
+
 /* The accumulator of one output, bias not added. */
 static int32_t conv_acc(const struct rvl_conv_geom *g, const struct rvl_qparams *q, const void *x,
 			const void *w, int64_t m, int64_t oy, int64_t ox)
 {
-	int64_t cg = g->c / g->group;
-	int64_t c0 = m / (g->m / g->group) * cg;
+	int64_t cg = g->c / g->group, wi = m * cg * g->k[0] * g->k[1];
+	int64_t first = m / (g->m / g->group) * cg * g->xp.c;
 	int32_t acc = 0;
 
-	for (int64_t c = 0; c < cg; c++) {
-		for (int64_t t = 0; t < g->k[0] * g->k[1]; t++) {
-			int64_t iy = oy * g->s[0] + t / g->k[1] * g->d[0] - g->pad[0];
-			int64_t ix = ox * g->s[1] + t % g->k[1] * g->d[1] - g->pad[1];
-			int64_t wi = (m * cg + c) * g->k[0] * g->k[1] + t;
-			int64_t xi = (c0 + c) * g->xp.c + iy * g->xp.y + ix * g->xp.x;
+	for (int64_t ky = 0; ky < g->k[0]; ky++) {
+		int64_t iy = oy * g->s[0] + ky * g->d[0] - g->pad[0];
+
+		for (int64_t kx = 0; kx < g->k[1]; kx++, wi++) {
+			int64_t ix = ox * g->s[1] + kx * g->d[1] - g->pad[1];
 
 			if (inside(iy, g->h) && inside(ix, g->w))
-				acc = rvl_wrap_add(acc, (rvl_ld8(x, xi, q->x_u8) - q->xz) *
-							(rvl_ld8(w, wi, q->w_u8) - q->wz[m]));
+				acc = rvl_wrap_add(acc, tap_acc(g, q, x, first + iy * g->xp.y + ix * g->xp.x, w, wi,
+								q->wz[m]));
 		}
 	}
 	return acc;
