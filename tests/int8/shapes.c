@@ -209,12 +209,21 @@ static void drop_product(struct product *p)
 	test_drop(&p->ref);
 }
 
-/* A convolution of 3 x 3 at distance 1, whose results are computed in tiles. */
+/*
+ * A convolution of 3 x 3 at distance 1, whose results are computed in tiles. Some have so many tiles and
+ * weights that neither fit the workspace.
+ */
 static void random_tiled_conv(struct product *p)
 {
 	int64_t c = 16 + 2 * (int64_t)test_rnd(test_rnd(8) ? 16 : 60), m = 1 + test_rnd(test_rnd(8) ? 40 : 100);
 	int64_t size[2] = { 3 + test_rnd(10), 3 + test_rnd(16) }, out[2], images = 1 + !test_rnd(6);
 
+	if (!test_rnd(10)) {
+		c = 96 + 2 * (int64_t)test_rnd(16);
+		m = 33 + test_rnd(32);
+		size[0] = size[1] = 22 + test_rnd(8);
+		images = 1;
+	}
 	for (int i = 0; i < 2; i++) {
 		p->d.attr.kernel[i] = 3;
 		p->d.attr.pad[i] = (int32_t)test_rnd(4);
