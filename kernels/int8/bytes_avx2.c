@@ -147,21 +147,31 @@ struct kinds {
 	unsigned int small, narrow, wide;
 };
 
-INLINE void list_group(int64_t group, const struct kinds *of, struct lists *to)
+static const uint8_t count[1 << QUADS] = { 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4 };
+
+/* The places of the quads in @kind first; the others are not defined. */
+TARGET INLINE __m128i chosen(__m128i places, unsigned int kind)
 {
-	uint32_t x = (uint32_t)group * GROUP_BYTES, w = (uint32_t)group * QUADS;
+	static const uint8_t order[1 << QUADS][QUADS] = {
+		{ 0 }, { 0 }, { 1 }, { 0, 1 }, { 2 }, { 0, 2 }, { 1, 2 }, { 0, 1, 2 },
+		{ 3 }, { 0, 3 }, { 1, 3 }, { 0, 1, 3 }, { 2, 3 }, { 0, 2, 3 }, { 1, 2, 3 }, { 0, 1, 2, 3 },
+	};
+	int32_t v;
 
-#pragma GCC unroll 4
-	for (uint32_t i = 0; i < QUADS; i++, w++) {
-		struct rvl_i8_place bytes = { (uint16_t)(x + i * RVL_I8_QUAD), (uint16_t)w };
+	memcpy(&v, order[kind], sizeof(v));
+	return _mm_castps_si128(_mm_permutevar_ps(_mm_castsi128_ps(places),
+						  _mm_cvtepu8_epi32(_mm_cvtsi32_si128(v))));
+}
 
-		*to->small = bytes;
-		to->small += of->small >> i & 1;
-		*to->narrow = bytes;
-		to->narrow += of->narrow >> i & 1;
-		to->wide[-1] = (struct rvl_i8_place) { (uint16_t)(x + GROUP + 2 * i * RVL_I8_QUAD), (uint16_t)w };
-		to->wide -= of->wide >> i & 1;
-	}
+/* Writes four places to each list, of which the next ones overwrite those that are not of its kind. */
+TARGET INLINE void list_group(__m128i bytes, __m128i words, const struct kinds *of, struct lists *to)
+{
+	V_STORE_BYTES(to->small, chosen(bytes, of->small));
+	to->small += count[of->small];
+	V_STORE_BYTES(to->narrow, chosen(bytes, of->narrow));
+	to->narrow += count[of->narrow];
+	V_STORE_BYTES(to->wide - QUADS, _mm_shuffle_epi32(chosen(words, of->wide), 0x1b));
+	to->wide -= count[of->wide];
 }
 
 /* The quads of @v without any bit of @mask, as bits. */
@@ -172,10 +182,18 @@ TARGET INLINE unsigned int without(__m128i v, char mask)
 	return (unsigned int)_mm_movemask_ps(_mm_castsi128_ps(none));
 }
 
+/* A place as it lies in memory. */
+#define PLACE(x, w) ((int32_t)(x) | (w) << 16)
+
 TARGET static void sort(const uint8_t *x, int64_t row_bytes, int rows, int64_t kc, struct rvl_i8_quads *q)
 {
 	struct rvl_i8_place *end = q->place + rvl_i8_places(kc);
 	struct lists to = { q->place, end, end };
+	__m128i bytes = _mm_setr_epi32(PLACE(0, 0), PLACE(RVL_I8_QUAD, 1), PLACE(2 * RVL_I8_QUAD, 2),
+				       PLACE(3 * RVL_I8_QUAD, 3));
+	__m128i words = _mm_setr_epi32(PLACE(GROUP, 0), PLACE(GROUP + 2 * RVL_I8_QUAD, 1),
+				       PLACE(GROUP + 4 * RVL_I8_QUAD, 2), PLACE(GROUP + 6 * RVL_I8_QUAD, 3));
+	const __m128i next = _mm_set1_epi32(PLACE(GROUP_BYTES, QUADS));
 
 	for (int64_t g = 0; g < kc / GROUP; g++, x += GROUP_BYTES) {
 		__m128i any = V_LOAD_BYTES(x);
@@ -186,7 +204,9 @@ TARGET static void sort(const uint8_t *x, int64_t row_bytes, int rows, int64_t k
 		zero = without(any, (char)0xff);
 		small = without(any, (char)0xc0);
 		low = without(any, (char)0x80);
-		list_group(g, &(struct kinds) { small & ~zero, low & ~small, ~low }, &to);
+		list_group(bytes, words, &(struct kinds) { small & ~zero, low & ~small, ~low & 0xf }, &to);
+		bytes = _mm_add_epi16(bytes, next);
+		words = _mm_add_epi16(words, next);
 	}
 	if ((to.small - q->place) % 2)
 		*to.narrow++ = *--to.small;

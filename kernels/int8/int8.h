@@ -70,10 +70,10 @@ struct rvl_i8_quads {
 	struct rvl_i8_place place[];
 };
 
-/* One more than the quads, because a quad is written to both ends before its kind is known. */
+/* More than the quads, because four places at a time are written to both ends, whatever their kind is. */
 static inline int64_t rvl_i8_places(int64_t kc)
 {
-	return kc / RVL_I8_QUAD + 1;
+	return kc / RVL_I8_QUAD + 4;
 }
 
 /*

@@ -243,28 +243,37 @@ static void compute_floats(const struct run *r, struct rvl_i8_gemm_call *c, int6
 			y[i * j->f32.row_step + n * j->f32.column_step] = part[i * f->nr + n];
 }
 
-static void compute(const struct run *r, int64_t group, int64_t block, int64_t tile,
+/* What the calls of all tiles have in common. */
+static struct rvl_i8_gemm_call call_of(const struct run *r)
+{
+	const struct rvl_i8_mat *m = r->j->m;
+
+	return (struct rvl_i8_gemm_call) {
+		.taps = r->s.taps, .kc = r->s.kc, .y_stride = r->j->y_stride, .planes = m->bits,
+		.is_signed = m->is_signed, .x_u8 = m->x_u8, .widened = m->widens, .post = &m->post,
+	};
+}
+
+static void compute(const struct run *r, struct rvl_i8_gemm_call *c, int64_t group, int64_t block, int64_t tile,
 		    const uint8_t *prepared)
 {
 	const struct rvl_i8_job *j = r->j;
 	const struct rvl_i8_mat *m = j->m;
-	int64_t nr = m->f->nr, at = group * m->blocks + block;
-	struct rvl_i8_gemm_call c = {
-		.a = (const uint8_t *const *)(const void *)prepared, .taps = r->s.taps, .kc = r->s.kc,
-		.w = (const uint8_t *)m->w + at * rvl_i8_block_bytes(m),
-		.quads = m->f->sort ? quads_of(r, prepared) : NULL, .bias = m->bias + at * nr,
-		.scale = m->scale + at * nr, .y_stride = j->y_stride,
-		.y = m->floats ? NULL :
-			j->y + (j->first + tile * r->s.step) * j->y_stride + group * m->n + block * nr,
-		.rows = rows_of(r, tile), .cols = (int)rvl_least(nr, m->n - block * nr),
-		.planes = m->bits, .is_signed = m->is_signed, .x_u8 = m->x_u8, .widened = m->widens,
-		.post = &m->post,
-	};
+	int64_t nr = m->f->nr, at = group * m->blocks + block, row = j->first + tile * r->s.step;
 
-	if (m->floats)
-		compute_floats(r, &c, j->first + tile * r->s.step, group * m->n + block * nr);
-	else
-		m->f->gemm(&c);
+	c->a = (const uint8_t *const *)(const void *)prepared;
+	c->w = (const uint8_t *)m->w + at * rvl_i8_block_bytes(m);
+	c->quads = m->f->sort ? quads_of(r, prepared) : NULL;
+	c->bias = m->bias + at * nr;
+	c->scale = m->scale + at * nr;
+	c->rows = rows_of(r, tile);
+	c->cols = (int)rvl_least(nr, m->n - block * nr);
+	if (m->floats) {
+		compute_floats(r, c, row, group * m->n + block * nr);
+		return;
+	}
+	c->y = j->y + row * j->y_stride + group * m->n + block * nr;
+	m->f->gemm(c);
 }
 
 /* Tiles [t0, t1) of rows and blocks [b0, b1) of columns. */
@@ -272,6 +281,7 @@ static void part(const struct run *r, uint8_t *mem, int64_t t0, int64_t t1, int6
 {
 	const struct split *s = &r->s;
 	uint8_t *narrow = mem + s->ahead * s->tile_bytes;
+	struct rvl_i8_gemm_call c = call_of(r);
 
 	for (int64_t group = 0; group < r->j->m->groups; group++) {
 		for (int64_t t = t0; t < t1; t += s->ahead) {
@@ -281,7 +291,7 @@ static void part(const struct run *r, uint8_t *mem, int64_t t0, int64_t t1, int6
 				prepare(r, group, i, mem + (i - t) * s->tile_bytes, narrow);
 			for (int64_t b = b0; b < b1; b++)
 				for (int64_t i = t; i < past; i++)
-					compute(r, group, b, i, mem + (i - t) * s->tile_bytes);
+					compute(r, &c, group, b, i, mem + (i - t) * s->tile_bytes);
 		}
 	}
 }
