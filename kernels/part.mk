@@ -24,6 +24,11 @@ CFLAGS_kernels/float/math := -O3 -fno-trapping-math
 CFLAGS_kernels/float/bytes := -O3
 CFLAGS_kernels/float/product := -O3 -fno-trapping-math
 CFLAGS_kernels/float/plane := -O3 -fno-trapping-math
+# The rows that they copy are short. GCC would make string instructions of the loops, which begin slowly.
+CFLAGS_kernels/float/conv := -fno-tree-loop-distribute-patterns
+CFLAGS_kernels/float/conv_transpose := -fno-tree-loop-distribute-patterns
+CFLAGS_kernels/float/gather := -fno-tree-loop-distribute-patterns
+CFLAGS_kernels/float/winograd := -fno-tree-loop-distribute-patterns
 CFLAGS_kernels/binary/fast := -O3
 CFLAGS_kernels/op_binary := -O3 -fno-trapping-math
 CFLAGS_kernels/op_unary := -O3 -fno-trapping-math
