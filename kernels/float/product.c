@@ -341,25 +341,21 @@ static void spread(const struct rvl_f32_job *j, const float *from, const struct 
 }
 
 /* A tile with fewer columns than the micro-kernel writes. */
-static void edge(const struct rvl_f32_kernels *f, struct rvl_f32_gemm_call *g)
+static void edge(const struct rvl_f32_kernels *f, const struct rvl_f32_gemm_call *part)
 {
-	float c[RVL_F32_MR * RVL_F32_NR], y[RVL_F32_MR * RVL_F32_NR], *dst = g->y;
-	size_t bytes = (size_t)g->cols * sizeof(*c);
-	int64_t y_row = g->y_row;
+	float c[RVL_F32_MR * RVL_F32_NR], y[RVL_F32_MR * RVL_F32_NR];
+	size_t bytes = (size_t)part->cols * sizeof(*c);
+	struct rvl_f32_gemm_call g = *part;
 
-	if (g->cols == f->nr || g->cols == f->vl) {
-		f->gemm(g);
-		return;
-	}
-	for (int i = 0; g->c && i < g->rows; i++)
-		memcpy(c + i * RVL_F32_NR, g->c + i * g->c_row, bytes);
-	g->c = g->c ? c : NULL;
-	g->c_row = g->y_row = RVL_F32_NR;
-	g->y = y;
-	g->cols = g->cols < f->vl ? f->vl : f->nr;
-	f->gemm(g);
-	for (int i = 0; i < g->rows; i++)
-		memcpy(dst + i * y_row, y + i * RVL_F32_NR, bytes);
+	for (int i = 0; g.c && i < g.rows; i++)
+		memcpy(c + i * RVL_F32_NR, g.c + i * g.c_row, bytes);
+	g.c = g.c ? c : NULL;
+	g.c_row = g.y_row = RVL_F32_NR;
+	g.y = y;
+	g.cols = g.cols < f->vl ? f->vl : f->nr;
+	f->gemm(&g);
+	for (int i = 0; i < g.rows; i++)
+		memcpy(part->y + i * part->y_row, y + i * RVL_F32_NR, bytes);
 }
 
 /* A tile of integers. */
@@ -386,38 +382,39 @@ static void add_exact(const struct rvl_f32_job *j, const struct chunk *c, const 
 			to[i * j->y_row + k] = (c->k ? to[i * j->y_row + k] : 0) + y[i * RVL_F32_NR + k];
 }
 
+/* What the calls of all tiles of a block of a chunk have in common. */
+static struct rvl_f32_gemm_call call_of(const struct rvl_f32_job *j, const struct chunk *c)
+{
+	bool last = c->k + c->kc == j->k;
+
+	return (struct rvl_f32_gemm_call) {
+		.k = c->kc, .scale = j->scale, .c_row = c->k ? j->y_row : j->added_row, .y_row = j->y_row,
+		.lo = last ? j->lo : -INFINITY, .hi = last ? j->hi : INFINITY,
+	};
+}
+
 /* At most @rows rows of panels @i of rows and @k of columns. */
-static struct rvl_f32_gemm_call call_of(const struct rvl_f32_job *j, const struct chunk *c, int64_t i,
-					int64_t k, int64_t rows)
+static void place_call(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k, int64_t rows,
+		       struct rvl_f32_gemm_call *g)
 {
 	const struct rvl_f32_kernels *f = j->f;
 	int64_t row = c->row + i * f->mr, col = c->col + k * f->nr;
-	int64_t at = c->at.y + row * j->y_row + col;
-	bool last = c->k + c->kc == j->k;
-	struct rvl_f32_gemm_call g = {
-		.a = c->a + i * c->a_panel, .b = c->b + k * c->b_panel,
-		.b_row = c->b_row, .k = c->kc, .scale = j->scale,
-		.y = j->y ? j->y + at : NULL, .y_row = j->y_row,
-		.rows = (int)rvl_least(rows, c->row + c->rows - row),
-		.cols = (int)rvl_least(f->nr, c->col + c->cols - col),
-		.lo = last ? j->lo : -INFINITY, .hi = last ? j->hi : INFINITY,
-	};
+	bool rest;
 
-	if (c->rest && g.cols < f->nr) {
-		g.b = c->rest;
-		g.b_row = f->nr;
-	}
+	g->rows = (int)rvl_least(rows, c->row + c->rows - row);
+	g->cols = (int)rvl_least(f->nr, c->col + c->cols - col);
+	rest = c->rest && g->cols < f->nr;
+	g->a = c->a + i * c->a_panel;
+	g->b = rest ? c->rest : c->b + k * c->b_panel;
+	g->b_row = rest ? f->nr : c->b_row;
+	g->y = j->y ? j->y + c->at.y + row * j->y_row + col : NULL;
 	if (c->k) {
-		g.c = g.y;
-		g.c_row = g.y_row;
-	} else {
-		g.bias = j->bias ? j->bias + c->at.bias + row : NULL;
-		if (j->added) {
-			g.c = j->added + c->at.added + row * j->added_row + col * j->added_col;
-			g.c_row = j->added_row;
-		}
+		g->c = g->y;
+		return;
 	}
-	return g;
+	g->bias = j->bias ? j->bias + c->at.bias + row : NULL;
+	if (j->added)
+		g->c = j->added + c->at.added + row * j->added_row + col * j->added_col;
 }
 
 /* Whether gemm adds what is added to the product as it lies. */
@@ -426,22 +423,29 @@ static bool adds_as_is(const struct rvl_f32_job *j)
 	return !j->added || (j->added_col == 1 && j->added_scale == 1.0f);
 }
 
-/* The tile of panels @i of rows and @k of columns. */
-static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k)
+/* The tile of panels @i of rows and @k of columns. @g: call_of(). */
+static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k,
+		    struct rvl_f32_gemm_call *g)
 {
-	struct rvl_f32_gemm_call g = call_of(j, c, i, k, j->f->mr);
 	float added[RVL_F32_MR * RVL_F32_NR];
+	struct rvl_f32_gemm_call other;
 
+	place_call(j, c, i, k, j->f->mr, g);
 	if (j->exact) {
-		add_exact(j, c, &g, c->at.y + (c->row + i * j->f->mr) * j->y_row + c->col + k * j->f->nr);
+		add_exact(j, c, g, c->at.y + (c->row + i * j->f->mr) * j->y_row + c->col + k * j->f->nr);
 		return;
 	}
 	if (!c->k && !adds_as_is(j)) {
-		spread(j, g.c, &g, added);
-		g.c = added;
-		g.c_row = RVL_F32_NR;
+		spread(j, g->c, g, added);
+		other = *g;
+		other.c = added;
+		other.c_row = RVL_F32_NR;
+		g = &other;
 	}
-	edge(j->f, &g);
+	if (g->cols == j->f->nr || g->cols == j->f->vl)
+		j->f->gemm(g);
+	else
+		edge(j->f, g);
 }
 
 /* Whether the columns behind the last whole panel are so few that no vector is filled with them. */
@@ -501,14 +505,14 @@ static void compute_rows(const struct rvl_f32_job *j, const struct chunk *c, int
 {
 	bool few = ends_few(j, c);
 	int64_t panels = rvl_ceil_div(c->cols, j->f->nr) - few;
-	struct rvl_f32_gemm_call g;
+	struct rvl_f32_gemm_call g = call_of(j, c);
 
 	for (int64_t k = 0; k < panels; k++)
 		for (int64_t i = first; i < past && i * j->f->mr < c->rows; i++)
-			compute(j, c, i, k);
+			compute(j, c, i, k, &g);
 	if (!few)
 		return;
-	g = call_of(j, c, first, panels, (past - first) * j->f->mr);
+	place_call(j, c, first, panels, (past - first) * j->f->mr, &g);
 	j->f->few(&g, c->a_panel);
 }
 
