@@ -184,32 +184,39 @@ void rvl_f32_pack_winograd(const struct rvl_f32_conv *v, float *dst)
 
 /* ---- patches ---- */
 
-/* What one item works on. */
-struct strip {
-	const struct rvl_f32_conv *v;
-	const struct plan *p;
-	int64_t image, group;
-	int64_t first, n;		/* tiles */
-	float *vm, *mm, *d;		/* transformed patches, their products, and patches or results */
-	float *y, *bounded;		/* results of a channel; 0 for each tile whose results need no mending */
-};
-
 /* Tiles of a strip that are adjacent in a row of tiles. */
 struct span {
 	int64_t at, n;			/* in the strip */
 	int64_t y, x;			/* of the first result */
 };
 
-static bool next_span(const struct strip *s, struct span *t)
-{
-	int64_t tile;
+/* What one item works on. */
+struct strip {
+	const struct rvl_f32_conv *v;
+	const struct plan *p;
+	int64_t image, group;
+	int64_t first, n;		/* tiles */
+	struct span span;		/* the first ones */
+	float *vm, *mm, *d;		/* transformed patches, their products, and patches or results */
+	float *y, *bounded;		/* results of a channel; 0 for each tile whose results need no mending */
+};
 
+static struct span first_span(const struct plan *p, int64_t first, int64_t n)
+{
+	int64_t column = first % p->across;
+
+	return (struct span) {
+		.n = rvl_least(p->across - column, n), .y = first / p->across * OUT, .x = column * OUT,
+	};
+}
+
+/* Those of the next row. */
+static void next_span(const struct strip *s, struct span *t)
+{
 	t->at += t->n;
-	tile = s->first + t->at;
-	t->y = tile / s->p->across * OUT;
-	t->x = tile % s->p->across * OUT;
-	t->n = rvl_least(s->p->across - tile % s->p->across, s->n - t->at);
-	return t->at < s->n;
+	t->n = rvl_least(s->p->across, s->n - t->at);
+	t->y += OUT;
+	t->x = 0;
 }
 
 /* Columns of the quads a, b, c and d; @high: the last two. */
@@ -269,7 +276,7 @@ static void transform_strip(const struct strip *s)
 	int64_t nr = p->f->nr;
 
 	for (int64_t c = 0; c < v->c_group; c++, plane += v->in) {
-		for (struct span t = { 0 }; next_span(s, &t);)
+		for (struct span t = s->span; t.at < s->n; next_span(s, &t))
 			gather_span(s, plane, &t);
 		for (int64_t i = 0; i < s->n; i += nr)
 			p->f->winograd_in(s->d + i, p->d_row, s->vm + i * v->c_group + c * nr, p->v_row);
@@ -284,24 +291,23 @@ static void multiply_block(const struct strip *s, const float *weights, int64_t 
 {
 	const struct plan *p = s->p;
 	int64_t c = s->v->c_group, m_row = MATRICES * p->strip;
+	const float *a = weights + i * p->weights + row * c + k * p->f->mr;
+	struct rvl_f32_gemm_call g = {
+		.b_row = p->f->nr, .k = kc, .scale = 1, .c_row = m_row, .y_row = m_row,
+		.lo = -INFINITY, .hi = INFINITY,
+	};
 
-	for (int64_t col = 0; col < s->n; col += p->f->nr)
+	for (int64_t col = 0; col < s->n; col += p->f->nr) {
+		g.b = s->vm + i * p->v_row + col * c + k * p->f->nr;
+		g.cols = s->n - col <= p->f->vl ? p->f->vl : p->f->nr;
 		for (int64_t r = 0; r < rows; r += p->f->mr) {
-			struct rvl_f32_gemm_call g = {
-				.a = weights + i * p->weights + (row + r) * c + k * p->f->mr,
-				.b = s->vm + i * p->v_row + col * c + k * p->f->nr, .b_row = p->f->nr,
-				.k = kc, .scale = 1, .y = s->mm + r * m_row + i * p->strip + col,
-				.y_row = m_row, .rows = (int)rvl_least(rows - r, p->f->mr),
-				.cols = s->n - col <= p->f->vl ? p->f->vl : p->f->nr,
-				.lo = -INFINITY, .hi = INFINITY,
-			};
-
-			if (k) {
-				g.c = g.y;
-				g.c_row = m_row;
-			}
+			g.a = a + r * c;
+			g.y = s->mm + r * m_row + i * p->strip + col;
+			g.c = k ? g.y : NULL;
+			g.rows = (int)rvl_least(rows - r, p->f->mr);
 			p->f->gemm(&g);
 		}
+	}
 }
 
 static void multiply(const struct strip *s, int64_t row, int64_t rows)
@@ -394,7 +400,7 @@ static void store_channel(const struct strip *s, const float *products, int64_t 
 		bad += s->bounded[t];
 	if (bad != 0)
 		mend(s, m);
-	for (struct span t = { 0 }; next_span(s, &t);)
+	for (struct span t = s->span; t.at < s->n; next_span(s, &t))
 		store_span(s, &t, plane);
 }
 
@@ -413,6 +419,7 @@ static void run_unit(const struct rvl_f32_conv *v, const struct plan *p, int64_t
 		.vm = mem, .mm = mem + p->v_floats, .d = mem + p->v_floats + p->m_floats,
 	};
 
+	s.span = first_span(p, s.first, s.n);
 	s.y = s.d;
 	s.bounded = s.d + RESULTS * p->strip + 4;
 	if (fresh)
