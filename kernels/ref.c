@@ -41,8 +41,8 @@ static int32_t conv_acc(const struct rvl_conv_geom *g, const struct rvl_qparams 
 			int64_t ix = ox * g->s[1] + kx * g->d[1] - g->pad[1];
 
 			if (inside(iy, g->h) && inside(ix, g->w))
-				acc = rvl_wrap_add(acc, tap_acc(g, q, x, first + iy * g->xp.y + ix * g->xp.x, w, wi,
-								q->wz[m]));
+				acc = rvl_wrap_add(acc, tap_acc(g, q, x, first + iy * g->xp.y + ix * g->xp.x,
+								w, wi, q->wz[m]));
 		}
 	}
 	return acc;

@@ -341,11 +341,11 @@ static void spread(const struct rvl_f32_job *j, const float *from, const struct 
 }
 
 /* A tile with fewer columns than the micro-kernel writes. */
-static void edge(const struct rvl_f32_kernels *f, const struct rvl_f32_gemm_call *part)
+static void edge(const struct rvl_f32_kernels *f, const struct rvl_f32_gemm_call *tile)
 {
 	float c[RVL_F32_MR * RVL_F32_NR], y[RVL_F32_MR * RVL_F32_NR];
-	size_t bytes = (size_t)part->cols * sizeof(*c);
-	struct rvl_f32_gemm_call g = *part;
+	size_t bytes = (size_t)tile->cols * sizeof(*c);
+	struct rvl_f32_gemm_call g = *tile;
 
 	for (int i = 0; g.c && i < g.rows; i++)
 		memcpy(c + i * RVL_F32_NR, g.c + i * g.c_row, bytes);
@@ -355,7 +355,7 @@ static void edge(const struct rvl_f32_kernels *f, const struct rvl_f32_gemm_call
 	g.cols = g.cols < f->vl ? f->vl : f->nr;
 	f->gemm(&g);
 	for (int i = 0; i < g.rows; i++)
-		memcpy(part->y + i * part->y_row, y + i * RVL_F32_NR, bytes);
+		memcpy(tile->y + i * tile->y_row, y + i * RVL_F32_NR, bytes);
 }
 
 /* A tile of integers. */
@@ -382,7 +382,7 @@ static void add_exact(const struct rvl_f32_job *j, const struct chunk *c, const 
 			to[i * j->y_row + k] = (c->k ? to[i * j->y_row + k] : 0) + y[i * RVL_F32_NR + k];
 }
 
-/* What the calls of all tiles of a block of a chunk have in common. */
+/* What the calls of all tiles of a block of a chunk have in common; they add nothing yet. */
 static struct rvl_f32_gemm_call call_of(const struct rvl_f32_job *j, const struct chunk *c)
 {
 	bool last = c->k + c->kc == j->k;
@@ -393,7 +393,7 @@ static struct rvl_f32_gemm_call call_of(const struct rvl_f32_job *j, const struc
 	};
 }
 
-/* At most @rows rows of panels @i of rows and @k of columns. */
+/* Completes call_of() for at most @rows rows of panels @i of rows and @k of columns. */
 static void place_call(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k, int64_t rows,
 		       struct rvl_f32_gemm_call *g)
 {
@@ -423,12 +423,12 @@ static bool adds_as_is(const struct rvl_f32_job *j)
 	return !j->added || (j->added_col == 1 && j->added_scale == 1.0f);
 }
 
-/* The tile of panels @i of rows and @k of columns. @g: call_of(). */
+/* The tile of panels @i of rows and @k of columns. @g is of call_of(), and serves all tiles in turn. */
 static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k,
 		    struct rvl_f32_gemm_call *g)
 {
 	float added[RVL_F32_MR * RVL_F32_NR];
-	struct rvl_f32_gemm_call other;
+	struct rvl_f32_gemm_call alone;
 
 	place_call(j, c, i, k, j->f->mr, g);
 	if (j->exact) {
@@ -437,10 +437,10 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 	}
 	if (!c->k && !adds_as_is(j)) {
 		spread(j, g->c, g, added);
-		other = *g;
-		other.c = added;
-		other.c_row = RVL_F32_NR;
-		g = &other;
+		alone = *g;
+		alone.c = added;
+		alone.c_row = RVL_F32_NR;
+		g = &alone;
 	}
 	if (g->cols == j->f->nr || g->cols == j->f->vl)
 		j->f->gemm(g);

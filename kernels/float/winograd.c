@@ -210,7 +210,7 @@ static struct span first_span(const struct plan *p, int64_t first, int64_t n)
 	};
 }
 
-/* Those of the next row. */
+/* The tiles of the strip in the next row of tiles. */
 static void next_span(const struct strip *s, struct span *t)
 {
 	t->at += t->n;

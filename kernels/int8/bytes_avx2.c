@@ -149,7 +149,7 @@ struct kinds {
 
 static const uint8_t count[1 << QUADS] = { 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4 };
 
-/* The places of the quads in @kind first; the others are not defined. */
+/* The places of the quads in @kind first; behind them some place. */
 TARGET INLINE __m128i chosen(__m128i places, unsigned int kind)
 {
 	static const uint8_t order[1 << QUADS][QUADS] = {

@@ -217,29 +217,31 @@ static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *d
 }
 
 /* Computes a tile as floats, whose first column is @column of all groups. */
-static void compute_floats(const struct run *r, struct rvl_i8_gemm_call *c, int64_t row, int64_t column)
+static void compute_floats(const struct run *r, const struct rvl_i8_gemm_call *tile, int64_t row,
+			   int64_t column)
 {
 	const struct rvl_i8_job *j = r->j;
 	const struct rvl_i8_kernels *f = j->m->f;
+	struct rvl_i8_gemm_call c = *tile;
 	const struct rvl_i8_floats to = {
-		.scale = c->scale, .added = j->f32.added ? j->f32.added + column : NULL,
+		.scale = c.scale, .added = j->f32.added ? j->f32.added + column : NULL,
 		.lo = j->f32.lo, .hi = j->f32.hi,
 	};
 	float *y = j->f32.y + row * j->f32.row_step + column * j->f32.column_step;
 	int32_t sums[RVL_I8_TILE] __attribute__((aligned(64)));
 	float part[RVL_I8_TILE];
 
-	c->sums = sums;
-	f->gemm(c);
+	c.sums = sums;
+	f->gemm(&c);
 	if (j->f32.column_step == 1) {
-		for (int i = 0; i < c->rows; i++)
-			f->convert->scale(&to, sums + i * f->nr, c->cols, y + i * j->f32.row_step);
+		for (int i = 0; i < c.rows; i++)
+			f->convert->scale(&to, sums + i * f->nr, c.cols, y + i * j->f32.row_step);
 		return;
 	}
-	for (int i = 0; i < c->rows; i++)
-		f->convert->scale(&to, sums + i * f->nr, c->cols, part + i * f->nr);
-	for (int n = 0; n < c->cols; n++)
-		for (int i = 0; i < c->rows; i++)
+	for (int i = 0; i < c.rows; i++)
+		f->convert->scale(&to, sums + i * f->nr, c.cols, part + i * f->nr);
+	for (int n = 0; n < c.cols; n++)
+		for (int i = 0; i < c.rows; i++)
 			y[i * j->f32.row_step + n * j->f32.column_step] = part[i * f->nr + n];
 }
 
@@ -254,8 +256,8 @@ static struct rvl_i8_gemm_call call_of(const struct run *r)
 	};
 }
 
-static void compute(const struct run *r, struct rvl_i8_gemm_call *c, int64_t group, int64_t block, int64_t tile,
-		    const uint8_t *prepared)
+static void compute(const struct run *r, struct rvl_i8_gemm_call *c, int64_t group, int64_t block,
+		    int64_t tile, const uint8_t *prepared)
 {
 	const struct rvl_i8_job *j = r->j;
 	const struct rvl_i8_mat *m = j->m;

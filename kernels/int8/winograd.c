@@ -2,9 +2,9 @@
 /*
  * Runs a convolution of 3 x 3 tile by tile, divided in one of two ways. Either the pixels of a strip of
  * tiles are transformed once, for all columns, and the weights of a block of columns once for each strip.
- * Or the weights of several blocks are transformed once, for all tiles, and the pixels of a few tiles once
- * for each time. Transformed weights take almost four times the memory of the packed ones, so that they
- * are not kept between runs.
+ * Or the weights of several blocks are transformed together and kept for all tiles, and the pixels of a
+ * group of tiles once for each time. Transformed weights take almost four times the memory of the packed
+ * ones, so that they are not kept between runs.
  */
 #include "int8/winograd.h"
 
@@ -27,10 +27,10 @@ struct plan {
 	int64_t v_step;		/* int16 of a tile's value */
 	int64_t u_step;		/* int16 of a value of the transformed weights */
 	int64_t u_bytes, m_bytes;	/* of a block: transformed weights, and products of a group */
-	bool by_tiles;		/* the weights are kept for all tiles, else the pixels for all columns */
-	int64_t strip;		/* tiles whose pixels are kept, a multiple of the kernel's rows unless all are one */
+	bool keeps_weights;	/* for all tiles; else it keeps pixels for all columns */
+	int64_t strip;		/* tiles whose pixels are kept: all, or a multiple of the kernel's rows */
 	int64_t v_bytes;	/* of these pixels */
-	int64_t blocks;		/* whose weights are kept, if they are kept for all tiles */
+	int64_t blocks;		/* whose weights are kept */
 	int64_t parts;
 };
 
@@ -39,10 +39,11 @@ static int64_t halves(int64_t n)
 	return rvl_ceil_div(n, 2);
 }
 
-/* The workspace is bounded by the sizes of the operands, so that it adds little to their memory. */
+/* What the workspace may take, so that it adds little to the memory of the operands. */
 static int64_t memory_of(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
 {
-	int64_t columns = m->blocks * m->f->nr, operands = TAPS * m->kc * columns + oh * ow * (m->kc + columns);
+	int64_t columns = m->blocks * m->f->nr;
+	int64_t operands = TAPS * m->kc * columns + oh * ow * (m->kc + columns);
 
 	return operands > MEMORY + operands / SHARE ? operands : MEMORY + operands / SHARE;
 }
@@ -52,7 +53,10 @@ static int64_t pixel_bytes(const struct plan *p, int64_t tiles)
 	return tiles * RVL_I8_WINO * p->v_step * (int64_t)sizeof(int16_t);
 }
 
-/* Several parts for each thread, which ends with its part when another one is late, where memory permits. */
+/*
+ * One part for one thread; else as many as memory permits, and two at least, so that a thread that ends
+ * early takes another part.
+ */
 static int64_t parts_of(int64_t threads, int64_t bytes, int64_t memory)
 {
 	int64_t parts = threads > 1 ? MAX_PARTS : 1;
@@ -62,7 +66,10 @@ static int64_t parts_of(int64_t threads, int64_t bytes, int64_t memory)
 	return parts;
 }
 
-/* Pixels are kept in strips of equal length that fit @memory, of at least the rows of the kernel. */
+/*
+ * Pixels are kept in strips of equal length. These fit @memory unless two parts, or the tiles of two calls of
+ * the kernel, take more.
+ */
 static void plan_strips(int64_t mr, int64_t threads, int64_t memory, struct plan *p)
 {
 	int64_t part = p->u_bytes + p->m_bytes, most;
@@ -76,11 +83,11 @@ static void plan_strips(int64_t mr, int64_t threads, int64_t memory, struct plan
 }
 
 /* Weights are kept in equal numbers of blocks that fit @memory. */
-static bool plan_tiles(int64_t blocks, int64_t threads, int64_t memory, struct plan *p)
+static bool plan_weights(int64_t blocks, int64_t threads, int64_t memory, struct plan *p)
 {
 	int64_t part;
 
-	p->by_tiles = true;
+	p->keeps_weights = true;
 	p->strip = rvl_least(p->tiles, GROUP);
 	p->v_bytes = pixel_bytes(p, p->strip);
 	part = p->v_bytes + p->m_bytes;
@@ -92,15 +99,24 @@ static bool plan_tiles(int64_t blocks, int64_t threads, int64_t memory, struct p
 	return true;
 }
 
+/* Whether the parts of a strip are groups of tiles, because there are few blocks. */
+static bool divides_tiles(const struct plan *p, int64_t blocks)
+{
+	return blocks % p->parts && blocks < 2 * p->parts;
+}
+
 /* The transforms of all threads, in bytes that they write. */
 static int64_t cost(const struct plan *p, int64_t blocks, int64_t threads)
 {
 	int64_t pixels = pixel_bytes(p, p->tiles), weights = blocks * p->u_bytes;
-	int64_t shared = threads > 1 ? SHARED_COST : 0;
+	int64_t shared = threads > 1 ? SHARED_COST : 0, times;
 
-	if (p->by_tiles)
+	if (p->keeps_weights)
 		return pixels * rvl_ceil_div(blocks, p->blocks) + weights * (1 + shared);
-	return pixels * (1 + shared) + weights * rvl_ceil_div(p->tiles, p->strip);
+	times = rvl_ceil_div(p->tiles, p->strip);
+	if (divides_tiles(p, blocks))
+		times *= rvl_least(p->parts, rvl_ceil_div(p->strip, GROUP));
+	return pixels * (1 + shared) + weights * times;
 }
 
 static struct plan plan_of(const struct rvl_i8_mat *m, int64_t oh, int64_t ow, int64_t threads)
@@ -115,7 +131,7 @@ static struct plan plan_of(const struct rvl_i8_mat *m, int64_t oh, int64_t ow, i
 	p.u_bytes = RVL_I8_WINO * p.u_step * (int64_t)sizeof(int16_t);
 	other = p;
 	plan_strips(m->f->mr, threads, memory, &p);
-	if (plan_tiles(m->blocks, threads, memory, &other) &&
+	if (plan_weights(m->blocks, threads, memory, &other) &&
 	    cost(&other, m->blocks, threads) < cost(&p, m->blocks, threads))
 		return other;
 	return p;
@@ -123,7 +139,7 @@ static struct plan plan_of(const struct rvl_i8_mat *m, int64_t oh, int64_t ow, i
 
 static int64_t bytes_of(const struct plan *p)
 {
-	if (p->by_tiles)
+	if (p->keeps_weights)
 		return p->blocks * p->u_bytes + p->parts * (p->v_bytes + p->m_bytes);
 	return p->v_bytes + p->parts * (p->u_bytes + p->m_bytes);
 }
@@ -143,11 +159,12 @@ int64_t rvl_i8_wino_scratch(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
 	return most;
 }
 
+/* A strip of tiles, or the blocks whose weights are kept. */
 struct run {
 	const struct rvl_i8_wino_job *j;
 	struct plan p;
-	int64_t first, past;	/* tiles of a strip, or blocks */
-	uint8_t *parts;		/* their memory */
+	int64_t first, past;	/* tiles or blocks */
+	uint8_t *memory;	/* of the parts */
 };
 
 /* Transformed pixels of some tiles. */
@@ -228,21 +245,23 @@ static void transform_part(void *arg, uint32_t i)
 	transform(r, &x, i * tiles / r->p.parts, (i + 1) * tiles / r->p.parts);
 }
 
-/* Parts are blocks of columns, or tiles where there are few blocks. */
+/* Parts are blocks of columns, or groups of tiles. */
 static void multiply_part(void *arg, uint32_t i)
 {
 	const struct run *r = arg;
 	const struct rvl_i8_mat *m = r->j->m;
 	const struct pixels x = strip_of(r);
 	int64_t parts = r->p.parts, tiles = r->past - r->first, groups = rvl_ceil_div(tiles, GROUP);
-	bool by_tiles = m->blocks % parts && m->blocks < 2 * parts;
-	int64_t b = by_tiles ? 0 : i * m->blocks / parts, past = by_tiles ? m->blocks : (i + 1) * m->blocks / parts;
-	int64_t first = by_tiles ? i * groups / parts * GROUP : 0;
-	int64_t end = by_tiles ? (i + 1) * groups / parts * GROUP : tiles;
-	uint8_t *mem = r->parts + i * (r->p.u_bytes + r->p.m_bytes);
+	int64_t b = i * m->blocks / parts, past = (i + 1) * m->blocks / parts, first = 0, end = tiles;
+	uint8_t *mem = r->memory + i * (r->p.u_bytes + r->p.m_bytes);
 	int16_t *u = (int16_t *)(void *)mem;
 
-	end = rvl_least(end, tiles);
+	if (divides_tiles(&r->p, m->blocks)) {
+		b = 0;
+		past = m->blocks;
+		first = i * groups / parts * GROUP;
+		end = rvl_least((i + 1) * groups / parts * GROUP, tiles);
+	}
 	for (; b < past && first < end; b++) {
 		transform_weights(r, b, u);
 		for (int64_t t = first; t < end; t += GROUP)
@@ -253,7 +272,7 @@ static void multiply_part(void *arg, uint32_t i)
 
 static void run_strips(struct run *r, const struct rvl_pool *pool)
 {
-	r->parts = r->j->scratch + r->p.v_bytes;
+	r->memory = r->j->scratch + r->p.v_bytes;
 	for (; r->first < r->p.tiles; r->first = r->past) {
 		r->past = rvl_least(r->first + r->p.strip, r->p.tiles);
 		rvl_parallel(pool, (uint32_t)r->p.parts, transform_part, r);
@@ -282,7 +301,7 @@ static void tiles_part(void *arg, uint32_t i)
 	const struct run *r = arg;
 	int64_t mr = r->j->m->f->mr, rows = rvl_ceil_div(r->p.tiles, mr);
 	int64_t t = i * rows / r->p.parts * mr, end = rvl_least((i + 1) * rows / r->p.parts * mr, r->p.tiles);
-	uint8_t *mem = r->parts + i * (r->p.v_bytes + r->p.m_bytes);
+	uint8_t *mem = r->memory + i * (r->p.v_bytes + r->p.m_bytes);
 
 	for (; t < end; t += GROUP) {
 		const struct pixels x = { t, (int16_t *)(void *)mem };
@@ -298,7 +317,7 @@ static void run_tiles(struct run *r, const struct rvl_pool *pool)
 {
 	int64_t blocks = r->j->m->blocks;
 
-	r->parts = r->j->scratch + r->p.blocks * r->p.u_bytes;
+	r->memory = r->j->scratch + r->p.blocks * r->p.u_bytes;
 	for (; r->first < blocks; r->first = r->past) {
 		r->past = rvl_least(r->first + r->p.blocks, blocks);
 		rvl_parallel(pool, (uint32_t)(r->past - r->first), weights_item, r);
@@ -310,7 +329,7 @@ void rvl_i8_wino_run(const struct rvl_i8_wino_job *j, const struct rvl_pool *poo
 {
 	struct run r = { .j = j, .p = plan_of(j->m, j->oh, j->ow, pool ? (int64_t)pool->threads : 1) };
 
-	if (r.p.by_tiles)
+	if (r.p.keeps_weights)
 		run_tiles(&r, pool);
 	else
 		run_strips(&r, pool);

@@ -218,10 +218,11 @@ static void random_tiled_conv(struct product *p)
 	int64_t c = 16 + 2 * (int64_t)test_rnd(test_rnd(8) ? 16 : 60), m = 1 + test_rnd(test_rnd(8) ? 40 : 100);
 	int64_t size[2] = { 3 + test_rnd(10), 3 + test_rnd(16) }, out[2], images = 1 + !test_rnd(6);
 
-	if (!test_rnd(10)) {
-		c = 96 + 2 * (int64_t)test_rnd(16);
-		m = 33 + test_rnd(32);
-		size[0] = size[1] = 22 + test_rnd(8);
+	if (!test_rnd(5)) {
+		c = 96 + 2 * (int64_t)test_rnd(17);
+		m = 33 + test_rnd(80);
+		size[0] = 15 + test_rnd(14);
+		size[1] = 15 + test_rnd(14);
 		images = 1;
 	}
 	for (int i = 0; i < 2; i++) {
