@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -141,18 +142,23 @@ static inline void rig_serve(int fd, const char *node)
 }
 
 /*
- * Executes the test program as the daemon, because a fork alone keeps only the calling thread: the
- * child would lack the threads of the test, such as those of umockdev.
+ * Executes the test program as the daemon. A fork would run code of this process while locks may be held by
+ * threads that the child lacks, such as those of umockdev: with sanitizers it sometimes never got to exec.
  */
-static inline void rig_exec(int fd, const char *node)
+static inline pid_t rig_spawn(int fd, const char *node)
 {
 	char number[16];
+	char *argv[] = { "rivuletd", "--daemon", number, rig.dir, strdupa(node ? node : ""), NULL };
+	posix_spawn_file_actions_t actions;
+	pid_t pid;
 
 	snprintf(number, sizeof(number), "%d", fd);
-	fcntl(fd, F_SETFD, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	execl("/proc/self/exe", "rivuletd", "--daemon", number, rig.dir, node ? node : "", NULL);
-	_exit(5);
+	ck_assert_int_eq(posix_spawn_file_actions_init(&actions), 0);
+	/* Keeps the descriptor open. */
+	ck_assert_int_eq(posix_spawn_file_actions_adddup2(&actions, fd, fd), 0);
+	ck_assert_int_eq(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
+	posix_spawn_file_actions_destroy(&actions);
+	return pid;
 }
 
 /* Called first by main(): runs the daemon, its worker or a receiver if the program was executed as one. */
@@ -169,6 +175,7 @@ static inline void rig_main(int argc, char **argv, int (*worker)(void))
 		_exit(rvl_intake_end_main());
 	if (argc != 5 || strcmp(argv[1], "--daemon"))
 		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	fd = atoi(argv[2]);
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	snprintf(rig.dir, sizeof(rig.dir), "%s", argv[3]);
@@ -189,11 +196,7 @@ static inline void rig_start_on(const char *config, const char *node)
 	rig_dir();
 	rig_config(config);
 	fd = rig_listen();
-	fflush(NULL);
-	rig.pid = fork();
-	ck_assert_int_ge(rig.pid, 0);
-	if (!rig.pid)
-		rig_exec(fd, node);
+	rig.pid = rig_spawn(fd, node);
 	close(fd);
 }
 

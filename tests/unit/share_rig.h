@@ -62,11 +62,7 @@ static inline void share_start(const char *config, uint64_t run_us)
 	put_slow_board(run_us);
 	snprintf(node, sizeof(node), "sim:%s/slow.board,pace=real", rig.dir);
 	fd = rig_listen();
-	fflush(NULL);
-	rig.pid = fork();
-	ck_assert_int_ge(rig.pid, 0);
-	if (!rig.pid)
-		rig_exec(fd, node);
+	rig.pid = rig_spawn(fd, node);
 	close(fd);
 }
 
