@@ -142,23 +142,23 @@ static inline void rig_serve(int fd, const char *node)
 }
 
 /*
- * Executes the test program as the daemon. A fork would run code of this process while locks may be held by
+ * Executes the test program as the daemon, with a socket that listens. A fork would run code of this process while locks may be held by
  * threads that the child lacks, such as those of umockdev: with sanitizers it sometimes never got to exec.
  */
-static inline pid_t rig_spawn(int fd, const char *node)
+static inline void rig_spawn(const char *node)
 {
 	char number[16];
 	char *argv[] = { "rivuletd", "--daemon", number, rig.dir, strdupa(node ? node : ""), NULL };
 	posix_spawn_file_actions_t actions;
-	pid_t pid;
+	int fd = rig_listen();
 
 	snprintf(number, sizeof(number), "%d", fd);
 	ck_assert_int_eq(posix_spawn_file_actions_init(&actions), 0);
 	/* Keeps the descriptor open. */
 	ck_assert_int_eq(posix_spawn_file_actions_adddup2(&actions, fd, fd), 0);
-	ck_assert_int_eq(posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
+	ck_assert_int_eq(posix_spawn(&rig.pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
 	posix_spawn_file_actions_destroy(&actions);
-	return pid;
+	close(fd);
 }
 
 /* Called first by main(): runs the daemon, its worker or a receiver if the program was executed as one. */
@@ -191,13 +191,9 @@ static inline void rig_dir(void)
 
 static inline void rig_start_on(const char *config, const char *node)
 {
-	int fd;
-
 	rig_dir();
 	rig_config(config);
-	fd = rig_listen();
-	rig.pid = rig_spawn(fd, node);
-	close(fd);
+	rig_spawn(node);
 }
 
 static inline void rig_start(const char *config)

@@ -55,15 +55,12 @@ static inline void put_slow_board(uint64_t run_us)
 static inline void share_start(const char *config, uint64_t run_us)
 {
 	char node[160];
-	int fd;
 
 	rig_dir();
 	rig_config(config);
 	put_slow_board(run_us);
 	snprintf(node, sizeof(node), "sim:%s/slow.board,pace=real", rig.dir);
-	fd = rig_listen();
-	rig.pid = rig_spawn(fd, node);
-	close(fd);
+	rig_spawn(node);
 }
 
 /* Connects as @uid with LeNet loaded and @depth instances, whose input and output are bound. */
