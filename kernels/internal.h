@@ -120,6 +120,20 @@ int rvl_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)
 void rvl_parallel(const struct rvl_pool *pool, uint32_t n, void (*fn)(void *arg, uint32_t i),
 		  void *arg);
 
+#define RVL_LANES 16	/* most lanes that have memory */
+
+/** Lanes that have memory: one for each thread of the pool, but no more than RVL_LANES. */
+static inline int64_t rvl_lanes(const struct rvl_pool *pool)
+{
+	int64_t threads = pool ? (int64_t)pool->threads : 1;
+
+	return threads < 1 ? 1 : threads < RVL_LANES ? threads : RVL_LANES;
+}
+
+/** Calls fn(arg, lane, i) for every i < n, as struct rvl_pool says, or on this thread as lane 0. */
+void rvl_parallel_lanes(const struct rvl_pool *pool, int64_t lanes, int64_t n,
+			void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg);
+
 /**
  * Splits [0, n) into pieces of at least @grain and calls fn(arg, first, past) for each, on the pool or
  * on this thread.

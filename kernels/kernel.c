@@ -84,15 +84,36 @@ void rvl_kernel_drop(struct rvl_kernel *k, const void *p, int64_t n, size_t size
 	k->mem_bytes -= (size_t)rounded(n * (int64_t)size);
 }
 
+void rvl_parallel_lanes(const struct rvl_pool *pool, int64_t lanes, int64_t n,
+			void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
+{
+	if (pool && pool->threads != 1 && lanes > 1 && n > 1) {
+		pool->parallel(pool->ctx, (uint32_t)lanes, (uint32_t)n, fn, arg);
+		return;
+	}
+	for (int64_t i = 0; i < n; i++)
+		fn(arg, 0, (uint32_t)i);
+}
+
+struct parts {
+	void (*fn)(void *arg, uint32_t i);
+	void *arg;
+};
+
+static void run_part(void *arg, uint32_t lane, uint32_t i)
+{
+	const struct parts *p = arg;
+
+	(void)lane;
+	p->fn(p->arg, i);
+}
+
 void rvl_parallel(const struct rvl_pool *pool, uint32_t n, void (*fn)(void *arg, uint32_t i),
 		  void *arg)
 {
-	if (pool && pool->threads != 1 && n > 1) {
-		pool->parallel(pool->ctx, n, fn, arg);
-		return;
-	}
-	for (uint32_t i = 0; i < n; i++)
-		fn(arg, i);
+	struct parts p = { fn, arg };
+
+	rvl_parallel_lanes(pool, UINT32_MAX, n, run_part, &p);
 }
 
 static int check_arg(const struct rvl_kernel_arg *a, const char *what, uint32_t i, char *why)

@@ -57,7 +57,9 @@ struct rvl_kernel_desc {
 };
 
 /*
- * Splits work over threads: calls fn(arg, i) once for every i < n, in any order, then returns.
+ * Splits work over threads: calls fn(arg, lane, i) once for every i < n, in any order, then returns. Calls
+ * at the same time have different lanes, which are less than @lanes, so that a lane may have memory that
+ * serves one call after the other.
  *
  * If the run is stopped, calls may be left out, and the threads that execute the kernel leave it by
  * longjmp(), at any instruction. Between rvl_kernel_run() and its return a kernel therefore owns
@@ -66,7 +68,8 @@ struct rvl_kernel_desc {
  * math.h and snprintf(). scripts/check-style lists the functions.
  */
 struct rvl_pool {
-	void (*parallel)(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg);
+	void (*parallel)(void *ctx, uint32_t lanes, uint32_t n,
+			 void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg);
 	void *ctx;
 	uint32_t threads;	/* number of threads that share the work; a hint for splitting it */
 };

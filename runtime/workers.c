@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Worker threads. They run tasks (CPU steps) in order, and shares of a kernel's parallel loop.
+ * Worker threads. They run tasks (CPU steps) in order, and parts of a kernel's parallel loop.
  * Loops come first, because the thread that started the loop waits for its end. That thread works
  * on the loop too, so a loop ends even when no worker is free.
  *
@@ -9,7 +9,7 @@
  *
  * A run starts a loop for every operator, often of less time than the wake-up of a sleeping thread
  * takes. A worker without work therefore polls for POLL_NS before it sleeps, and so does the thread that
- * waits for the last shares of its loop. One worker at least never polls: the thread that is about to
+ * waits for the last parts of its loop. One worker at least never polls: the thread that is about to
  * start a loop, often none of the workers, has its processor.
  *
  * Cancellation. A client decides how long a kernel computes, and no kernel looks at the state of
@@ -27,6 +27,7 @@
 
 #define MAX_THREADS 64
 #define MAX_SPARE 16
+#define MAX_LANES 64	/* threads inside a loop */
 #define POLL_NS 50000
 
 /* A worker that polls, on its own stack. */
@@ -35,22 +36,27 @@ struct poller {
 	bool called;
 };
 
-/* Consecutive shares of a loop. Each range has its own cache line, because threads count in it. */
-struct range {
-	_Alignas(64) _Atomic uint32_t taken;
-	uint32_t past;
+/*
+ * Adjacent parts of a loop. The thread that begins with them takes them from the front, and others from the
+ * back, so that each computes parts that lie side by side. In a cache line of its own, because several
+ * threads write it.
+ */
+struct share {
+	_Alignas(64) _Atomic uint64_t left;	/* the first part, and in the upper half one past the last */
 };
 
 /* A parallel loop, on the stack of the thread that started it, which returns when @helpers is 0. */
 struct loop {
 	struct loop *next;
-	void (*fn)(void *arg, uint32_t i);
+	void (*fn)(void *arg, uint32_t lane, uint32_t i);
 	void *arg;
 	const atomic_bool *stop;	/* or NULL */
 	uint32_t most;			/* helpers */
 	_Atomic uint32_t helpers;	/* workers inside; changed under the lock */
-	uint32_t ranges;
-	struct range range[MAX_THREADS];
+	uint32_t lanes;			/* at most MAX_LANES */
+	uint64_t busy;			/* lanes, as bits; changed under the lock */
+	uint32_t shares;
+	struct share share[MAX_THREADS];
 };
 
 struct rivulet_workers {
@@ -98,7 +104,7 @@ static bool is_stopped(const atomic_bool *stop)
 }
 
 /*
- * After a loop with shares left out, the kernel would compute with memory that was not written, so
+ * After a loop with parts left out, the kernel would compute with memory that was not written, so
  * it is not continued.
  */
 static void leave_if_stopped(void)
@@ -145,66 +151,85 @@ static void admit_interrupt(void)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Divides @n shares into ranges of @threads threads. */
+/* Divides @n parts into shares of @threads threads. */
 static void divide(struct loop *l, uint32_t n, uint32_t threads)
 {
-	l->ranges = n < threads ? n : threads;
-	for (uint32_t i = 0; i < l->ranges; i++) {
-		atomic_init(&l->range[i].taken, (uint32_t)((uint64_t)n * i / l->ranges));
-		l->range[i].past = (uint32_t)((uint64_t)n * (i + 1) / l->ranges);
+	l->shares = n < threads ? n : threads;
+	for (uint32_t i = 0; i < l->shares; i++) {
+		uint64_t first = (uint64_t)n * i / l->shares, past = (uint64_t)n * (i + 1) / l->shares;
+
+		atomic_init(&l->share[i].left, past << 32 | first);
 	}
 }
 
-static bool is_left(const struct range *r)
+/* The first part of what is left, or the last one. Returns false if there is none. */
+static bool take_part(struct share *s, bool last, uint32_t *part)
 {
-	return atomic_load(&r->taken) < r->past;
+	uint64_t left = atomic_load_explicit(&s->left, memory_order_relaxed), rest;
+
+	do {
+		uint64_t first = (uint32_t)left, past = left >> 32;
+
+		if (first >= past)
+			return false;
+		*part = (uint32_t)(last ? past - 1 : first);
+		rest = last ? (past - 1) << 32 | first : past << 32 | (first + 1);
+	} while (!atomic_compare_exchange_weak_explicit(&s->left, &left, rest, memory_order_relaxed,
+							memory_order_relaxed));
+	return true;
 }
 
-/* A range without shares is only read, because many threads come by. */
-static void work_on_range(struct loop *l, struct range *r)
+static bool has_parts(const struct loop *l)
 {
-	while (is_left(r)) {
-		uint32_t i = atomic_fetch_add(&r->taken, 1);
+	for (uint32_t i = 0; i < l->shares; i++) {
+		uint64_t left = atomic_load_explicit(&l->share[i].left, memory_order_relaxed);
 
-		if (i >= r->past)
-			return;
-		l->fn(l->arg, i);
-		leave_if_stopped();
-	}
-}
-
-static bool has_shares(const struct loop *l)
-{
-	for (uint32_t i = 0; i < l->ranges; i++)
-		if (is_left(&l->range[i]))
+		if ((uint32_t)left < left >> 32)
 			return true;
+	}
 	return false;
 }
 
+/* A lane for this thread: the same in every loop, if no other thread has it. */
+static uint32_t take_lane(struct loop *l)
+{
+	uint32_t lane = worker_number % l->lanes;
+
+	if (l->busy >> lane & 1)
+		lane = (uint32_t)__builtin_ctzll(~l->busy);
+	l->busy |= UINT64_C(1) << lane;
+	return lane;
+}
+
 /*
- * Executes shares until none is left, or until the run of the loop is stopped. A worker begins with
- * the same range in every loop: the operators of a network divide their images alike, so that it
- * reads most of what it has written itself, which lies in its own cache. Other threads, and those
- * that are spare, begin with the range of one of the workers.
+ * Executes parts until none is left, or until the run of the loop is stopped. A worker begins with the
+ * same share in every loop: the operators of a network divide their images alike, so that it reads most
+ * of what it has written itself, which lies in its own cache. Other threads, and those that are spare,
+ * begin with the share of one of the workers. A share without parts is only read, because many threads
+ * come by.
  */
-static void loop_work(struct loop *l)
+static void loop_work(struct loop *l, uint32_t lane)
 {
 	struct rvl_rt_exit here = { .stop = l->stop };
+	uint32_t part;
 
 	if (setjmp(here.to))
 		return;
 	rvl_rt_workers_exit(&here);
-	for (uint32_t i = 0; i < l->ranges; i++)
-		work_on_range(l, &l->range[(worker_number + i) % l->ranges]);
+	for (uint32_t i = 0; i < l->shares; i++)
+		while (take_part(&l->share[(worker_number + i) % l->shares], i > 0, &part)) {
+			l->fn(l->arg, lane, part);
+			leave_if_stopped();
+		}
 	rvl_rt_workers_exit(NULL);
 }
 
-/* Called with the lock. Returns a loop that has shares left and room for a helper, or NULL. */
+/* Called with the lock. Returns a loop that has parts left and room for a helper, or NULL. */
 static struct loop *open_loop(struct rivulet_workers *p)
 {
 	struct loop *l = p->loops;
 
-	while (l && (!has_shares(l) || l->helpers >= l->most || is_stopped(l->stop)))
+	while (l && (!has_parts(l) || l->helpers >= l->most || is_stopped(l->stop)))
 		l = l->next;
 	return l;
 }
@@ -251,11 +276,14 @@ static void serve_all(struct rivulet_workers *p)
  */
 static void help(struct rivulet_workers *p, struct loop *l)
 {
+	uint32_t lane = take_lane(l);
+
 	l->helpers++;
 	serve_all(p);
 	pthread_mutex_unlock(&p->lock);
-	loop_work(l);
+	loop_work(l, lane);
 	pthread_mutex_lock(&p->lock);
+	l->busy &= ~(UINT64_C(1) << lane);
 	if (!--l->helpers)
 		pthread_cond_broadcast(&p->left);
 }
@@ -418,35 +446,43 @@ static void close_loop(struct rivulet_workers *p, struct loop *l)
 }
 
 /* A thread that is no worker takes the place of one. */
-static void shared_loop(struct rivulet_workers *p, uint32_t n, void (*fn)(void *arg, uint32_t i),
-			void *arg, const atomic_bool *stop)
+static void shared_loop(struct rivulet_workers *p, struct loop *l, uint32_t n)
 {
+	uint32_t lane;
+
+	if (!n)
+		return;
+	l->most = p->n - !worker_number;
+	if (l->most > l->lanes - 1)
+		l->most = l->lanes - 1;
+	atomic_init(&l->helpers, 0);
+	divide(l, n, p->n);
+	l->busy = 0;
+	lane = take_lane(l);
+	pthread_mutex_lock(&p->lock);
+	l->next = p->loops;
+	p->loops = l;
+	call_workers(p, n - 1 < l->most ? n - 1 : l->most);
+	pthread_mutex_unlock(&p->lock);
+	loop_work(l, lane);
+	pthread_mutex_lock(&p->lock);
+	close_loop(p, l);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* struct rvl_pool: the kernels' parallel loop. The parts of a loop may have loops of their own. */
+static void parallel(void *ctx, uint32_t lanes, uint32_t n,
+		     void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
+{
+	struct rvl_rt_exit *e = kernel_exit;
 	struct loop l;
 
 	l.fn = fn;
 	l.arg = arg;
-	l.stop = stop;
-	l.most = p->n - !worker_number;
-	atomic_init(&l.helpers, 0);
-	divide(&l, n, p->n);
-	pthread_mutex_lock(&p->lock);
-	l.next = p->loops;
-	p->loops = &l;
-	call_workers(p, n - 1 < l.most ? n - 1 : l.most);
-	pthread_mutex_unlock(&p->lock);
-	loop_work(&l);
-	pthread_mutex_lock(&p->lock);
-	close_loop(p, &l);
-	pthread_mutex_unlock(&p->lock);
-}
-
-/* struct rvl_pool: the kernels' parallel loop. The shares of a loop may have loops of their own. */
-static void parallel(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
-{
-	struct rvl_rt_exit *e = kernel_exit;
-
+	l.stop = e ? e->stop : NULL;
+	l.lanes = lanes < MAX_LANES ? lanes : MAX_LANES;
 	rvl_rt_workers_exit(NULL);
-	shared_loop(ctx, n, fn, arg, e ? e->stop : NULL);
+	shared_loop(ctx, &l, n);
 	rvl_rt_workers_exit(e);
 }
 

@@ -85,14 +85,15 @@ int64_t test_axis(struct rvl_attr *a, int i, int64_t n, uint32_t most)
 
 /* ---- a run ---- */
 
-/* The scratch memory of a run; before and after the items of one call; the bytes that an item wrote. */
+/* The scratch memory of a run; before and after the items of one call; 1 + the lane that wrote a byte. */
 struct sharing {
 	struct test_guarded scratch;
-	uint8_t *before, *after, *written;
+	uint8_t *before, *after;
+	uint32_t *written;
 };
 
-/* Each byte belongs to one item, because threads run items at the same time. */
-static void take_written(const struct sharing *s)
+/* Each byte belongs to one lane, because threads run lanes at the same time. */
+static void take_written(const struct sharing *s, uint32_t lane)
 {
 	size_t step;
 
@@ -105,9 +106,9 @@ static void take_written(const struct sharing *s)
 		for (size_t i = 0; i < step; i++) {
 			if (p[i] == s->before[at + i])
 				continue;
-			if (s->written[at + i])
-				test_die("two items write the same scratch memory");
-			s->written[at + i] = 1;
+			if (s->written[at + i] && s->written[at + i] != 1 + lane)
+				test_die("two lanes write the same scratch memory");
+			s->written[at + i] = 1 + lane;
 			s->after[at + i] = p[i];
 		}
 		memcpy(p, s->before + at, step);
@@ -115,16 +116,17 @@ static void take_written(const struct sharing *s)
 }
 
 /* No item sees what another item of the same call has written. */
-static void backwards(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
+static void backwards(void *ctx, uint32_t lanes, uint32_t n,
+		      void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
 {
 	const struct sharing *s = ctx;
 
 	memcpy(s->before, s->scratch.p, s->scratch.size);
 	memcpy(s->after, s->scratch.p, s->scratch.size);
-	memset(s->written, 0, s->scratch.size);
+	memset(s->written, 0, s->scratch.size * sizeof(*s->written));
 	while (n-- > 0) {
-		fn(arg, n);
-		take_written(s);
+		fn(arg, n % lanes, n);
+		take_written(s, n % lanes);
 	}
 	memcpy(s->scratch.p, s->after, s->scratch.size);
 }
@@ -147,16 +149,17 @@ void test_run_outputs(const struct rvl_kernel_desc *d, bool reference, const voi
 	if (rc)
 		test_die(why);
 	s.scratch = test_guarded(rvl_kernel_scratch(k), 64);
-	s.written = malloc(3 * s.scratch.size + 1);
-	s.before = s.written + s.scratch.size;
+	s.written = malloc(s.scratch.size * sizeof(*s.written) + 1);
+	s.before = malloc(2 * s.scratch.size + 1);
 	s.after = s.before + s.scratch.size;
-	if (!s.written)
+	if (!s.written || !s.before)
 		test_die("no memory");
 	rc = rvl_kernel_run(k, in, out, s.scratch.p, threads ? &pool : NULL);
 	if (rc)
 		test_die("the kernel does not run");
 	test_drop(&s.scratch);
 	free(s.written);
+	free(s.before);
 	rvl_kernel_free(k);
 }
 

@@ -129,7 +129,7 @@ START_TEST(large_numbers_do_not_overflow_between_transforms)
 }
 END_TEST
 
-/* Every item has memory of its own, but not as much as 16 threads could use. */
+/* Every lane has memory of its own, but not as much as 16 threads could use. */
 START_TEST(scratch_of_tiles_is_limited)
 {
 	enum { IN = 1024, OUT = 256 };
@@ -146,7 +146,7 @@ END_TEST
 
 /* ---- division ---- */
 
-#define MOST_ITEMS 64
+#define MOST_ITEMS 256
 
 /* Results that each item of a run writes. */
 struct shares {
@@ -156,7 +156,8 @@ struct shares {
 	uint32_t items;
 };
 
-static void count_results(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
+static void count_results(void *ctx, uint32_t lanes, uint32_t n,
+			  void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
 {
 	struct shares *s = ctx;
 
@@ -165,7 +166,7 @@ static void count_results(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t 
 	for (uint32_t i = 0; i < n; i++) {
 		for (size_t k = 0; k < s->n; k++)
 			s->y[k] = NAN;
-		fn(arg, i);
+		fn(arg, i % lanes, i);
 		s->item[i] = 0;
 		for (size_t k = 0; k < s->n; k++)
 			s->item[i] += !isnan(s->y[k]);
@@ -260,11 +261,12 @@ END_TEST
 #define POINTS 1024	/* most elements under a result */
 
 /* Two loops of a run fill panels and multiply them; one does both. */
-static void count_loops(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
+static void count_loops(void *ctx, uint32_t lanes, uint32_t n,
+			void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
 {
 	++*(int *)ctx;
 	while (n-- > 0)
-		fn(arg, n);
+		fn(arg, n % lanes, n);
 }
 
 /* The results [outputs, width] of a row of @width pixels, element j of pixel i being x[j][i]. */

@@ -12,12 +12,13 @@
 /* Pieces of the last loop, run from the last to the first. */
 static uint32_t pieces;
 
-static void backwards(void *ctx, uint32_t n, void (*fn)(void *arg, uint32_t i), void *arg)
+static void backwards(void *ctx, uint32_t lanes, uint32_t n,
+		      void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
 {
 	(void)ctx;
 	pieces = n;
 	while (n-- > 0)
-		fn(arg, n);
+		fn(arg, n % lanes, n);
 }
 
 #define PLAIN RIVULET_LAYOUT_PLAIN

@@ -54,17 +54,21 @@ static void teardown(void)
 	ck_assert_ptr_null(rivulet_workers_unref(workers));
 }
 
-static void add_index(void *arg, uint32_t i)
+#define ANY UINT32_MAX	/* lanes, of a loop whose lanes have no memory */
+
+static void add_index(void *arg, uint32_t lane, uint32_t i)
 {
+	(void)lane;
 	atomic_fetch_add((atomic_uint *)arg, i + 1);
 }
 
-static void nested(void *arg, uint32_t i)
+static void nested(void *arg, uint32_t lane, uint32_t i)
 {
 	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
 
+	(void)lane;
 	(void)i;
-	k->parallel(k->ctx, 50, add_index, arg);
+	k->parallel(k->ctx, ANY, 50, add_index, arg);
 }
 
 /* Nested loops on two workers run every index once and terminate. */
@@ -74,9 +78,9 @@ START_TEST(parallel_loops)
 	atomic_uint sum = 0;
 
 	for (int i = 0; i < 200; i++)
-		k->parallel(k->ctx, 5, nested, &sum);
+		k->parallel(k->ctx, ANY, 5, nested, &sum);
 	ck_assert_uint_eq(sum, 200 * 5 * 1275);
-	k->parallel(k->ctx, 0, add_index, &sum);
+	k->parallel(k->ctx, ANY, 0, add_index, &sum);
 	ck_assert_uint_eq(sum, 200 * 5 * 1275);
 	ck_assert_uint_eq(rivulet_workers_threads(workers), 2);
 }
@@ -86,11 +90,12 @@ struct crowd {
 	atomic_int inside, most;
 };
 
-static void enter(void *arg, uint32_t i)
+static void enter(void *arg, uint32_t lane, uint32_t i)
 {
 	struct crowd *c = arg;
 	int inside = atomic_fetch_add(&c->inside, 1) + 1, most = atomic_load(&c->most);
 
+	(void)lane;
 	(void)i;
 	while (inside > most && !atomic_compare_exchange_weak(&c->most, &most, inside))
 		;
@@ -105,7 +110,7 @@ START_TEST(callers_take_the_place_of_a_worker)
 	struct crowd c = { 0 };
 
 	for (int i = 0; i < 20; i++)
-		k->parallel(k->ctx, 16, enter, &c);
+		k->parallel(k->ctx, ANY, 16, enter, &c);
 	ck_assert_int_le(c.most, 2);
 }
 END_TEST
@@ -139,10 +144,11 @@ static bool comes(sem_t *s)
 	return comes_in(s, HANG_SECONDS);
 }
 
-static void blocked_share(void *arg, uint32_t i)
+static void blocked_share(void *arg, uint32_t lane, uint32_t i)
 {
 	struct meeting *m = arg;
 
+	(void)lane;
 	(void)i;
 	sem_post(&m->in_loop);
 	comes_in(&m->end_loop, 5 * HANG_SECONDS);
@@ -155,7 +161,7 @@ static void loop_of_b(struct rvl_rt_task *t)
 
 	(void)t;
 	comes(&meeting.begin_loop);
-	k->parallel(k->ctx, 8, blocked_share, &meeting);
+	k->parallel(k->ctx, ANY, 8, blocked_share, &meeting);
 }
 
 static void first_of_a(struct rvl_rt_task *t)
@@ -222,9 +228,10 @@ START_TEST(loops_hold_up_nobody)
 }
 END_TEST
 
-static void meet_in_loop(void *arg, uint32_t i)
+static void meet_in_loop(void *arg, uint32_t lane, uint32_t i)
 {
 	(void)arg;
+	(void)lane;
 	(void)i;
 	pthread_barrier_wait(&all);
 }
@@ -252,7 +259,7 @@ START_TEST(loops_call_all_they_need)
 	k = rvl_rt_workers_kernel(p);
 	pthread_barrier_init(&all, NULL, n);
 	for (int i = 0; i < 400; i++) {
-		k->parallel(k->ctx, n, meet_in_loop, NULL);
+		k->parallel(k->ctx, ANY, n, meet_in_loop, NULL);
 		spin(i % 7 * 12000);
 	}
 	pthread_barrier_destroy(&all);
@@ -277,10 +284,11 @@ struct loop_task {
 	sem_t ended;
 };
 
-static void note_worker(void *arg, uint32_t i)
+static void note_worker(void *arg, uint32_t lane, uint32_t i)
 {
 	struct loop_task *l = arg;
 
+	(void)lane;
 	l->worker[i] = rvl_rt_worker();
 	pthread_barrier_wait(&all);
 }
@@ -289,7 +297,7 @@ static void run_loop(struct rvl_rt_task *t)
 {
 	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
 
-	k->parallel(k->ctx, 2, note_worker, t);
+	k->parallel(k->ctx, ANY, 2, note_worker, t);
 	sem_post(&((struct loop_task *)(void *)t)->ended);
 }
 
@@ -308,6 +316,101 @@ START_TEST(workers_keep_their_parts)
 		spin(i % 7 * 12000);
 	}
 	pthread_barrier_destroy(&all);
+}
+END_TEST
+
+/* Lanes of a loop, and how many threads have each of them. */
+struct lanes {
+	uint32_t n;
+	atomic_int inside[8], parts;
+	atomic_bool failed;
+};
+
+static void use_lane(void *arg, uint32_t lane, uint32_t i)
+{
+	struct lanes *l = arg;
+
+	(void)i;
+	if (lane >= l->n || atomic_fetch_add(&l->inside[lane], 1))
+		atomic_store(&l->failed, true);
+	nanosleep(&(struct timespec) { .tv_nsec = 20000 }, NULL);
+	if (lane < l->n)
+		atomic_fetch_sub(&l->inside[lane], 1);
+	atomic_fetch_add(&l->parts, 1);
+}
+
+/* Calls at the same time have different lanes, however few there are for the threads. */
+START_TEST(lanes_have_one_thread)
+{
+	struct rivulet_workers *p;
+	const struct rvl_pool *k;
+
+	ck_assert(!rivulet_workers_new(6, &p));
+	k = rvl_rt_workers_kernel(p);
+	for (uint32_t n = 1; n <= 8; n++) {
+		struct lanes l = { .n = n };
+
+		for (int i = 0; i < 20; i++)
+			k->parallel(k->ctx, n, 40, use_lane, &l);
+		ck_assert_msg(!l.failed, "with %u lanes", n);
+		ck_assert_int_eq(l.parts, 20 * 40);
+	}
+	ck_assert_ptr_null(rivulet_workers_unref(p));
+}
+END_TEST
+
+/* Parts in the order in which one worker takes them, while the other one is in the first part it took. */
+struct order {
+	struct rvl_rt_task t;
+	sem_t ended;
+	atomic_bool begun;
+	atomic_uint n;
+	uint32_t part[16];
+	sem_t others;
+};
+
+static void note_order(void *arg, uint32_t lane, uint32_t i)
+{
+	struct order *o = arg;
+
+	(void)lane;
+	if (!atomic_exchange(&o->begun, true)) {
+		comes(&o->others);
+		return;
+	}
+	o->part[o->n] = i;
+	if (++o->n == 15)
+		sem_post(&o->others);
+}
+
+static void run_in_order(struct rvl_rt_task *t)
+{
+	const struct rvl_pool *k = rvl_rt_workers_kernel(workers);
+	struct order *o = (void *)t;
+
+	k->parallel(k->ctx, ANY, 16, note_order, o);
+	sem_post(&o->ended);
+}
+
+/* A worker computes its share from the front, then what is left of the other one from the back. */
+START_TEST(parts_are_taken_from_the_back)
+{
+	for (int i = 0; i < 20; i++) {
+		struct order o = { .t.work = run_in_order };
+		uint32_t own, other;
+
+		sem_init(&o.others, 0, 0);
+		sem_init(&o.ended, 0, 0);
+		rvl_rt_workers_push(workers, &o.t);
+		ck_assert(comes(&o.ended));
+		ck_assert_uint_eq(o.n, 15);
+		own = o.part[0] < 8 ? 0 : 8;
+		other = 8 - own;
+		for (uint32_t j = 0; j < 8; j++)
+			ck_assert_uint_eq(o.part[j], own + j);
+		for (uint32_t j = 0; j < 7; j++)
+			ck_assert_uint_eq(o.part[8 + j], other + 7 - j);
+	}
 }
 END_TEST
 
@@ -376,6 +479,8 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, parallel_loops);
 	tcase_add_test(t, callers_take_the_place_of_a_worker);
+	tcase_add_test(t, lanes_have_one_thread);
+	tcase_add_test(t, parts_are_taken_from_the_back);
 	tcase_add_loop_test(t, loops_call_all_they_need, 0, 3);
 	tcase_add_test(t, workers_keep_their_parts);
 	tcase_add_test(t, tasks_call_all_they_need);
