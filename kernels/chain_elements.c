@@ -11,7 +11,7 @@
 #include "sizes.h"
 
 #define BLOCK 4096	/* elements */
-#define MAX_ITEMS 8	/* parts of the blocks that threads compute */
+#define MAX_LANES 8	/* threads that compute blocks */
 
 static bool is_dense(const struct rvl_kernel_arg *a)
 {
@@ -111,8 +111,7 @@ struct elements_run {
 	const struct rvl_kernel *k;
 	const void *const *in;
 	uint8_t *out, *scratch;
-	int64_t n, blocks;
-	uint32_t items;
+	int64_t n;
 	atomic_int rc;
 };
 
@@ -147,14 +146,13 @@ static int run_block(const struct elements_run *r, int64_t block, uint8_t *mem)
 	return rc;
 }
 
-static void run_item(void *arg, uint32_t i)
+static void run_part(void *arg, uint32_t lane, uint32_t i)
 {
 	struct elements_run *r = arg;
-	int64_t past = (i + 1) * r->blocks / r->items;
-	int rc = 0;
+	int rc = atomic_load(&r->rc);
 
-	for (int64_t b = i * r->blocks / r->items; b < past && !rc; b++)
-		rc = run_block(r, b, r->scratch + i * r->k->chain->band_bytes);
+	if (!rc)
+		rc = run_block(r, i, r->scratch + lane * r->k->chain->band_bytes);
 	if (rc)
 		atomic_store(&r->rc, rc);
 }
@@ -163,14 +161,11 @@ static int run_elements(const struct rvl_kernel *k, const void *const *in, void 
 			void *scratch, const struct rvl_pool *pool)
 {
 	struct elements_run r = {
-		.k = k, .in = in, .out = out[0], .scratch = scratch, .items = 1,
+		.k = k, .in = in, .out = out[0], .scratch = scratch,
 		.n = rvl_shape_count(&k->d.out[0].shape),
 	};
 
-	r.blocks = rvl_ceil_div(r.n, BLOCK);
-	if (pool && pool->threads > 1)
-		r.items = (uint32_t)rvl_least(rvl_least(2 * pool->threads, MAX_ITEMS), r.blocks);
-	rvl_parallel(pool, r.items, run_item, &r);
+	rvl_parallel_lanes(pool, rvl_least(rvl_lanes(pool), MAX_LANES), rvl_ceil_div(r.n, BLOCK), run_part, &r);
 	return atomic_load(&r.rc);
 }
 
@@ -190,6 +185,6 @@ void rvl_chain_elements(struct rvl_kernel *k)
 	}
 	c->work_at = place_results(c) * BLOCK * (int64_t)sizeof(float);
 	c->band_bytes = c->work_at + rvl_round_up(work, 64) + 64;
-	k->scratch = (size_t)(c->band_bytes * MAX_ITEMS);
+	k->scratch = (size_t)(c->band_bytes * MAX_LANES);
 	k->run = run_elements;
 }

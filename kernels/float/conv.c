@@ -16,7 +16,6 @@
 #include "isa.h"
 
 #define STRIP_FLOATS (12 << 10)	/* of copied input rows of a depthwise convolution */
-#define MAX_ITEMS 16		/* parts into which a depthwise convolution is divided */
 #define MAX_ROWS (32 << 10)	/* floats under one row of results; longer rows are divided */
 #define LEAST_COLS 64		/* results of a divided row */
 #define GRAIN 65536		/* products of small planes that a thread sums at least */
@@ -46,7 +45,8 @@ static struct rvl_f32_job job_of(const struct rvl_f32_conv *v)
 		.a = { .data = v->weights, .k_step = 1, .step = k, .packed = v->packed,
 		       .matrix = rvl_f32_packed(v->m_group, k, f->mr),
 		       .elements = v->m_group * k },
-		.b = { .fill = rvl_f32_gather, .fill_floats = RVL_F32_PATCH, .ctx = v },
+		.b = { .fill = rvl_f32_gather, .fill_floats = RVL_F32_PATCH,
+		       .fill_cost = rvl_f32_gather_cost(v), .ctx = v },
 		.locate = locate, .ctx = v, .scale = 1, .added = v->added, .added_row = v->out, .added_col = 1,
 		.added_scale = 1, .bias = v->bias, .lo = v->lo, .hi = v->hi, .y = v->y,
 		.y_row = v->out, .exact = v->exact, .sums = v->sums,
@@ -126,7 +126,6 @@ struct strip {
 	int64_t copied;			/* input rows for each tap, or for all */
 	int64_t floats;
 	int64_t down, across;		/* strips of a plane */
-	int64_t items;
 };
 
 struct depthwise {
@@ -215,7 +214,7 @@ static int64_t most_floats(const struct rvl_f32_conv *v)
 	return (n > MAX_ROWS ? n : MAX_ROWS) + 2 * RVL_F32_VL;
 }
 
-static struct strip strip_of(const struct rvl_f32_conv *v, bool alone)
+static struct strip strip_of(const struct rvl_f32_conv *v)
 {
 	const struct rvl_window_axis *x = axis_x(v), y = axis_y(v);
 	struct strip s = { 0 };
@@ -228,8 +227,6 @@ static struct strip strip_of(const struct rvl_f32_conv *v, bool alone)
 	s.floats = rvl_ceil_div(s.floats, RVL_F32_VL) * RVL_F32_VL + RVL_F32_VL;
 	s.down = rvl_ceil_div(y.out, s.rows);
 	s.across = rvl_ceil_div(x->out, s.cols);
-	/* One thread copies into the same memory again, which stays in its cache. */
-	s.items = alone ? 1 : rvl_least(v->images * v->group * v->m_group * s.down * s.across, MAX_ITEMS);
 	return s;
 }
 
@@ -285,13 +282,15 @@ static void point(const struct depthwise *d, const float *mem, const float **p)
 }
 
 /* Strip @i of all planes of the result. */
-static void run_strip(const struct depthwise *d, int64_t i, float *mem)
+static void run_strip(void *arg, uint32_t lane, uint32_t i)
 {
+	const struct depthwise *d = arg;
 	const struct rvl_f32_conv *v = d->v;
 	const struct strip *s = &d->s;
 	int64_t plane = i / s->across / s->down, m = plane % (v->group * v->m_group);
 	int64_t oy = i / s->across % s->down * s->rows, ox = i % s->across * s->cols;
 	int64_t width = axis_x(v)->out, step = s->rows_apart ? 1 : axis_y(v).stride;
+	float *mem = d->scratch + lane * s->floats;
 	const float *p[MAX_TAPS];
 	struct rvl_f32_taps_call c = {
 		.p = p, .p_row = step * s->segments * s->part,
@@ -304,16 +303,6 @@ static void run_strip(const struct depthwise *d, int64_t i, float *mem)
 	copy_rows(d, v->x + plane / v->m_group * v->in, oy, ox, c.rows, mem);
 	point(d, mem, p);
 	rvl_f32_kernels()->taps(&c);
-}
-
-static void depthwise_item(void *arg, uint32_t i)
-{
-	const struct depthwise *d = arg;
-	const struct rvl_f32_conv *v = d->v;
-	int64_t strips = v->images * v->group * v->m_group * d->s.down * d->s.across;
-
-	for (int64_t n = i * strips / d->s.items; n < (i + 1) * strips / d->s.items; n++)
-		run_strip(d, n, d->scratch + i * d->s.floats);
 }
 
 /* ---- depthwise, of small planes ---- */
@@ -408,7 +397,7 @@ int64_t rvl_f32_conv_scratch(const struct rvl_f32_conv *v)
 		return rvl_f32_winograd_scratch(v);
 	if (is_empty(v) || !may_be_depthwise(v))
 		return dense;
-	strips = MAX_ITEMS * most_floats(v) * (int64_t)sizeof(float);
+	strips = RVL_LANES * most_floats(v) * (int64_t)sizeof(float);
 	return dense > strips ? dense : strips;
 }
 
@@ -426,8 +415,9 @@ void rvl_f32_conv_run(const struct rvl_f32_conv *v, void *scratch, const struct 
 		return;
 	}
 	if (is_depthwise(v)) {
-		d.s = strip_of(v, !pool || pool->threads < 2);
-		rvl_parallel(pool, (uint32_t)d.s.items, depthwise_item, &d);
+		d.s = strip_of(v);
+		rvl_parallel_lanes(pool, rvl_lanes(pool),
+				   v->images * v->group * v->m_group * d.s.down * d.s.across, run_strip, &d);
 		return;
 	}
 	if (rvl_f32_is_winograd(v)) {

@@ -415,3 +415,16 @@ void rvl_f32_gather(const struct rvl_f32_source *s, int64_t at, int64_t first, i
 				    dst + i / width * kc * width);
 	}
 }
+
+/* The factors were measured with AVX2, for rows of 7 to 112 results and kernels of 1 to 49 taps. */
+int64_t rvl_f32_gather_cost(const struct rvl_f32_conv *v)
+{
+	const struct rvl_window_axis y = axis_y(v), *x = axis_x(v);
+	int64_t copied = rvl_least(y.stride, y.k) * rvl_least(x->stride, x->k), width = x->out;
+
+	if (v->out == 0 || v->w.rank > 2 || v->taps > MOST_K)
+		return 50;
+	if (is_in_place(v))
+		return 12 + 100 / view_in_place(v, NULL).width;
+	return 12 + 100 / width + copied * (16 + 250 / width) / v->taps;
+}

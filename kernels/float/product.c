@@ -20,11 +20,10 @@
 #define LEAST_PANELS 4	/* of rows, into which a chunk is not divided further */
 #define LEAST_FILLED 2	/* panels of columns that are filled at once */
 #define MOST_ROUNDS 8	/* of chunks that are divided further, for each thread */
-#define MAX_ITEMS 16	/* parts into which the work is divided */
+#define MAX_FILLS 16	/* parts in which threads fill panels, unless there are more chunks */
 #define IN_PLACE_ROWS 4	/* most rows that do not pack b */
-/* Of an element that a chunk packs, gathers, or reads from the second-level cache, in products. */
+/* Of an element that a chunk packs, or reads from the second-level cache, in products. */
 #define PACK_COST 8
-#define GATHER_COST 12
 #define READ_COST 2
 #define SHARED_COST 3	/* of an element that another thread packed or gathered */
 #define SYNC_COST 400000	/* of a loop over threads */
@@ -130,9 +129,9 @@ struct split {
 	int64_t row_panels, col_panels;		/* of a matrix */
 	int64_t row_chunks, col_chunks, chunks;
 	int64_t block;				/* products of a block along k */
-	int64_t a_floats, b_floats;		/* of packed panels, of each item */
-	int64_t fill_floats;			/* memory of what fills panels of b, of each item */
-	int64_t items;
+	int64_t a_floats, b_floats;		/* of packed panels, of each lane */
+	int64_t fill_floats;			/* memory of what fills panels of b, of each lane */
+	int64_t lanes;
 	/*
 	 * The threads fill all panels of b before the products, which then read them: [batch][block of k]
 	 * [panel][k][nr].
@@ -168,13 +167,13 @@ static int64_t time_of(const struct rvl_f32_job *j, const struct split *s, int64
 {
 	int64_t rows = chunk_rows(j, s), cols = chunk_cols(j, s), rounds = rvl_ceil_div(s->chunks, threads);
 	int64_t chunk = rows * (cols + (j->a.packed && j->m * j->k <= CACHED ? READ_COST : PACK_COST));
-	int64_t fill = j->b.fill ? GATHER_COST : PACK_COST, before = 0;
+	int64_t fill = j->b.fill ? j->b.fill_cost : PACK_COST, before = 0;
 
 	if (s->shared)
 		before = j->batches * j->n * fill / threads + SYNC_COST / (j->k + 1);
 	if (fills_b(j))
 		chunk += cols * (s->shared ? SHARED_COST : fill);
-	return before + rounds * chunk + chunk / 16;
+	return before + rounds * chunk + chunk / 4;
 }
 
 /* Divides rows and columns further, into few parts, while every thread has less to do. */
@@ -199,7 +198,7 @@ static int64_t divide(const struct rvl_f32_job *j, int64_t threads, struct split
 	return best;
 }
 
-/* The memory of each item. */
+/* The memory of each lane. */
 static void place(const struct rvl_f32_job *j, struct split *s)
 {
 	const struct rvl_f32_kernels *f = j->f;
@@ -213,7 +212,7 @@ static void place(const struct rvl_f32_job *j, struct split *s)
 	s->fill_floats = j->k ? j->b.fill_floats : 0;
 }
 
-static int64_t item_floats(const struct split *s)
+static int64_t lane_floats(const struct split *s)
 {
 	return s->a_floats + s->b_floats + s->fill_floats;
 }
@@ -221,10 +220,10 @@ static int64_t item_floats(const struct split *s)
 /* Where the panels of b that all threads fill begin in the scratch memory. */
 static int64_t shared_at(const struct split *s)
 {
-	return MAX_ITEMS * item_floats(s);
+	return RVL_LANES * lane_floats(s);
 }
 
-/* Whether there is memory for all panels of b behind that of the items. */
+/* Whether there is memory for all panels of b behind that of the lanes. */
 static bool may_share(const struct rvl_f32_job *j, const struct split *s)
 {
 	int64_t floats = j->batches * j->k * s->col_panels * j->f->nr;
@@ -249,7 +248,7 @@ static void share(const struct rvl_f32_job *j, int64_t threads, int64_t time, st
 	if (!may_share(j, &t))
 		return;
 	t.blocks = rvl_ceil_div(j->k, t.block);
-	most = rvl_least(rvl_ceil_div(MAX_ITEMS, j->batches * t.blocks), t.col_panels / LEAST_FILLED);
+	most = rvl_least(rvl_ceil_div(MAX_FILLS, j->batches * t.blocks), t.col_panels / LEAST_FILLED);
 	t.fills = most > least ? most : least;
 	*s = t;
 }
@@ -269,8 +268,7 @@ static struct split split_of(const struct rvl_f32_job *j, int64_t threads)
 	if (threads > 1)
 		share(j, threads, divide(j, threads, &s), &s);
 	place(j, &s);
-	/* One thread packs into the same memory again, which stays in its cache. */
-	s.items = threads > 1 ? rvl_least(s.chunks, MAX_ITEMS) : 1;
+	s.lanes = rvl_least(s.chunks, threads);
 	return s;
 }
 
@@ -295,19 +293,19 @@ static bool is_empty(const struct rvl_f32_job *j)
 int64_t rvl_f32_scratch(const struct rvl_f32_job *j)
 {
 	const struct rvl_f32_kernels *f = j->f;
-	int64_t block = rvl_least(j->k, BLOCK), cols = rvl_ceil_div(j->n, f->nr), rows, items, floats = 0;
+	int64_t block = rvl_least(j->k, BLOCK), cols = rvl_ceil_div(j->n, f->nr), rows, lanes, floats = 0;
 
 	if (is_empty(j))
 		return 0;
 	/* Smaller dimensions may let a batch be merged. */
 	rows = j->batches * rvl_ceil_div(j->m, f->mr);
-	items = rows >= MAX_ITEMS || cols >= MAX_ITEMS ? MAX_ITEMS : rvl_least(rows * cols, MAX_ITEMS);
+	lanes = rows >= RVL_LANES || cols >= RVL_LANES ? RVL_LANES : rvl_least(rows * cols, RVL_LANES);
 	if (!j->a.packed)
 		floats += rvl_round_up(block * rvl_least(CHUNK_ROWS, rows * f->mr), 16);
 	if (!j->b.packed)
 		floats += rvl_round_up(block * rvl_least(CHUNK_COLS, cols * f->nr), 16) +
 			  (j->k ? j->b.fill_floats : 0);
-	return items * floats * (int64_t)sizeof(float);
+	return lanes * floats * (int64_t)sizeof(float);
 }
 
 /* ---- tiles ---- */
@@ -545,8 +543,14 @@ static void part(int64_t panels, int64_t i, int64_t n, int width, int64_t size, 
 	*count = rvl_least((i + 1) * panels / n * width, size) - *first;
 }
 
-static void chunk(const struct run *r, int64_t i, float *mem)
+static float *lane_memory(const struct run *r, uint32_t lane)
 {
+	return r->scratch + lane * lane_floats(&r->s);
+}
+
+static void chunk(void *arg, uint32_t lane, uint32_t i)
+{
+	const struct run *r = arg;
 	const struct rvl_f32_job *j = r->j;
 	const struct split *s = &r->s;
 	struct chunk c = { 0 };
@@ -558,23 +562,15 @@ static void chunk(const struct run *r, int64_t i, float *mem)
 	j->locate(j->ctx, c.batch, &c.at);
 	do {
 		c.kc = rvl_least(s->block, j->k - c.k);
-		block(r, &c, mem);
+		block(r, &c, lane_memory(r, lane));
 		c.k += c.kc;
 	} while (c.k < j->k);
 }
 
-static void item(void *arg, uint32_t i)
+/* Part @i of the columns of all blocks. */
+static void fill(void *arg, uint32_t lane, uint32_t i)
 {
 	const struct run *r = arg;
-	const struct split *s = &r->s;
-
-	for (int64_t n = i * s->chunks / s->items; n < (i + 1) * s->chunks / s->items; n++)
-		chunk(r, n, r->scratch + i * item_floats(s));
-}
-
-/* Part @i of the columns of all blocks. */
-static void fill(const struct run *r, int64_t i, float *mem)
-{
 	const struct rvl_f32_job *j = r->j;
 	const struct split *s = &r->s;
 	struct chunk c = { .batch = i / s->fills / s->blocks, .k = i / s->fills % s->blocks * s->block };
@@ -583,21 +579,8 @@ static void fill(const struct run *r, int64_t i, float *mem)
 	c.kc = rvl_least(s->block, j->k - c.k);
 	part(s->col_panels, i % s->fills, s->fills, j->f->nr, j->n, &c.col, &c.cols);
 	j->locate(j->ctx, c.batch, &c.at);
-	panels(&j->b, c.at.b, c.col, c.cols, &c, j->k, j->f->nr, mem, shared_panels(r, &c, &panel), &panel);
-}
-
-static int64_t fills(const struct run *r)
-{
-	return r->j->batches * r->s.blocks * r->s.fills;
-}
-
-static void fill_item(void *arg, uint32_t i)
-{
-	const struct run *r = arg;
-	int64_t n = fills(r), items = rvl_least(n, MAX_ITEMS);
-
-	for (int64_t f = i * n / items; f < (i + 1) * n / items; f++)
-		fill(r, f, r->scratch + i * item_floats(&r->s));
+	panels(&j->b, c.at.b, c.col, c.cols, &c, j->k, j->f->nr, lane_memory(r, lane),
+	       shared_panels(r, &c, &panel), &panel);
 }
 
 void rvl_f32_run(const struct rvl_f32_job *j, float *scratch, const struct rvl_pool *pool)
@@ -606,9 +589,9 @@ void rvl_f32_run(const struct rvl_f32_job *j, float *scratch, const struct rvl_p
 
 	if (is_empty(j))
 		return;
-	r.s = split_of(j, pool ? (int64_t)pool->threads : 1);
+	r.s = split_of(j, rvl_lanes(pool));
 	r.shared = scratch + shared_at(&r.s);
 	if (r.s.shared)
-		rvl_parallel(pool, (uint32_t)rvl_least(fills(&r), MAX_ITEMS), fill_item, &r);
-	rvl_parallel(pool, (uint32_t)r.s.items, item, &r);
+		rvl_parallel_lanes(pool, r.s.lanes, j->batches * r.s.blocks * r.s.fills, fill, &r);
+	rvl_parallel_lanes(pool, r.s.lanes, r.s.chunks, chunk, &r);
 }

@@ -28,6 +28,7 @@ struct rvl_f32_source {
 	int64_t k_step, step;
 	rvl_f32_fill_fn fill;
 	int64_t fill_floats;	/* memory of fill */
+	int64_t fill_cost;	/* time of fill for an element, in products */
 	const void *ctx;	/* of fill */
 	const float *packed;	/* [matrix][panel][k][width], or NULL */
 	int64_t matrix;		/* floats of one packed matrix */
