@@ -25,11 +25,11 @@
 #define MATRICES (IN * IN)
 #define RESULTS (OUT * OUT)
 #define TAPS 3			/* of a row or column of the weights */
-#define MAX_ITEMS 16		/* parts into which the work is divided */
+#define UNITS 2			/* parts of the work for each thread where threads share strips */
 #define MAX_STRIP 128		/* most tiles of a strip */
 #define CACHED (64 << 10)	/* floats that stay in the second level cache */
 #define BLOCK 256		/* most channels that are summed before the sum is added to the result */
-#define MOST_SCRATCH (10 << 20)	/* floats of all items, unless one takes more */
+#define MOST_SCRATCH (10 << 20)	/* floats of all lanes, unless one takes more */
 #define MOST_PACKED (10 << 20)	/* floats of transformed weights, which are four times as many */
 
 /* ---- division ---- */
@@ -38,12 +38,18 @@ struct plan {
 	const struct rvl_f32_kernels *f;
 	int64_t across, tiles;		/* tiles of a row, and of a plane */
 	int64_t strip, strips;		/* tiles of a strip, a multiple of nr; strips of a plane */
-	int64_t parts;			/* into which the output channels of a strip are divided */
+	int64_t all;			/* strips of all planes */
+	/*
+	 * Where there are fewer strips than threads, these transform all of them, in parts of the input
+	 * channels, and then multiply them, in parts of the output channels.
+	 */
+	bool shared;
+	int64_t fills, parts;		/* parts of a strip in either step; 1 unless shared */
 	int64_t rows;			/* output channels that are multiplied by all matrices in turn */
-	int64_t units, items;
+	int64_t lanes;
 	int64_t weights;		/* floats of a matrix of weights */
 	int64_t v_row;			/* floats between the matrices of a strip */
-	int64_t v_floats, m_floats, d_row, item_floats;
+	int64_t v_floats, m_floats, d_row, lane_floats;
 };
 
 static int64_t largest(int64_t a, int64_t b)
@@ -70,25 +76,33 @@ static struct plan plan_of(const struct rvl_f32_conv *v, int64_t threads)
 	p.tiles = p.across * rvl_ceil_div(v->w.axis[0].out, OUT);
 	p.strip = strip_of(v, p.tiles, f->nr);
 	p.strips = rvl_ceil_div(p.tiles, p.strip);
-	p.units = v->images * v->group * p.strips;
-	p.parts = rvl_least(rvl_ceil_div(threads, p.units), panels);
-	p.units *= p.parts;
-	p.items = threads > 1 ? rvl_least(rvl_least(2 * threads, p.units), MAX_ITEMS) : 1;
-
-	part = rvl_ceil_div(panels, p.parts) * f->mr;
-	p.weights = rvl_f32_packed(v->m_group, v->c_group, f->mr);
+	p.all = v->images * v->group * p.strips;
 	/* The rows of a patch would all lie in one set of the cache without the last floats. */
 	p.v_row = p.strip * v->c_group + RVL_F32_VL;
 	p.v_floats = rvl_round_up(MATRICES * p.v_row, RVL_F32_VL);
+	p.fills = p.parts = 1;
+	p.shared = p.all < threads;
+	if (p.shared) {
+		p.fills = rvl_least(rvl_ceil_div(UNITS * threads, p.all), v->c_group);
+		p.parts = rvl_least(rvl_ceil_div(UNITS * threads, p.all), panels);
+	}
+
+	part = rvl_ceil_div(panels, p.parts) * f->mr;
+	p.weights = rvl_f32_packed(v->m_group, v->c_group, f->mr);
 	p.rows = part;
 	if (p.v_floats <= CACHED)
 		p.rows = rvl_least(part, largest(CACHED / 2 / (MATRICES * p.strip) / f->mr, 1) * f->mr);
 	p.m_floats = rvl_round_up(p.rows * MATRICES * p.strip, RVL_F32_VL);
 	p.d_row = p.strip + 4;		/* quads may pass the last tile */
-	p.item_floats = p.v_floats + p.m_floats +
+	p.lane_floats = (p.shared ? 0 : p.v_floats) + p.m_floats +
 			rvl_round_up(MATRICES * p.d_row + 4 * (p.strip + 4) + 4, RVL_F32_VL);
-	p.items = largest(rvl_least(p.items, MOST_SCRATCH / p.item_floats), 1);
+	p.lanes = rvl_least(rvl_least(threads, p.all * p.parts), largest(MOST_SCRATCH / p.lane_floats, 1));
 	return p;
+}
+
+static int64_t shared_floats(const struct plan *p)
+{
+	return p->shared ? p->all * p->v_floats : 0;
 }
 
 /* Rows and columns of the padding: a result has at least four taps inside the image. */
@@ -267,15 +281,15 @@ static void gather_span(const struct strip *s, const float *plane, const struct 
 	}
 }
 
-/* The 36 matrices of the strip, each in panels of columns: [panel][channel][nr]. */
-static void transform_strip(const struct strip *s)
+/* Channels [c, past) of the 36 matrices of the strip, each in panels of columns: [panel][channel][nr]. */
+static void transform_strip(const struct strip *s, int64_t c, int64_t past)
 {
 	const struct rvl_f32_conv *v = s->v;
 	const struct plan *p = s->p;
-	const float *plane = v->x + (s->image * v->group + s->group) * v->c_group * v->in;
+	const float *plane = v->x + ((s->image * v->group + s->group) * v->c_group + c) * v->in;
 	int64_t nr = p->f->nr;
 
-	for (int64_t c = 0; c < v->c_group; c++, plane += v->in) {
+	for (; c < past; c++, plane += v->in) {
 		for (struct span t = s->span; t.at < s->n; next_span(s, &t))
 			gather_span(s, plane, &t);
 		for (int64_t i = 0; i < s->n; i += nr)
@@ -406,24 +420,54 @@ static void store_channel(const struct strip *s, const float *products, int64_t 
 
 /* ---- all ---- */
 
-/* Output channels of one part of a strip. @fresh: @mem does not have the transforms of its patches. */
-static void run_unit(const struct rvl_f32_conv *v, const struct plan *p, int64_t unit, bool fresh, float *mem)
+struct run {
+	const struct rvl_f32_conv *v;
+	struct plan p;
+	float *scratch;
+};
+
+/* Strip @i of all planes, in the memory of a lane. */
+static struct strip strip_at(const struct run *r, uint32_t lane, int64_t i)
 {
-	int64_t panels = rvl_ceil_div(v->m_group, p->f->mr), part = unit % p->parts;
-	int64_t strip = unit / p->parts % p->strips, plane = unit / p->parts / p->strips;
-	int64_t row = part * panels / p->parts * p->f->mr;
-	int64_t past = rvl_least((part + 1) * panels / p->parts * p->f->mr, v->m_group);
+	const struct rvl_f32_conv *v = r->v;
+	const struct plan *p = &r->p;
+	float *mem = r->scratch + shared_floats(p) + lane * p->lane_floats;
+	int64_t plane = i / p->strips, first = i % p->strips * p->strip;
 	struct strip s = {
 		.v = v, .p = p, .image = plane / v->group, .group = plane % v->group,
-		.first = strip * p->strip, .n = rvl_least(p->strip, p->tiles - strip * p->strip),
-		.vm = mem, .mm = mem + p->v_floats, .d = mem + p->v_floats + p->m_floats,
+		.first = first, .n = rvl_least(p->strip, p->tiles - first),
+		.vm = p->shared ? r->scratch + i * p->v_floats : mem,
+		.mm = mem + (p->shared ? 0 : p->v_floats),
 	};
 
 	s.span = first_span(p, s.first, s.n);
-	s.y = s.d;
+	s.d = s.y = s.mm + p->m_floats;
 	s.bounded = s.d + RESULTS * p->strip + 4;
-	if (fresh)
-		transform_strip(&s);
+	return s;
+}
+
+/* Part @i of the input channels of all strips. */
+static void fill(void *arg, uint32_t lane, uint32_t i)
+{
+	const struct run *r = arg;
+	struct strip s = strip_at(r, lane, i / r->p.fills);
+	int64_t c = r->v->c_group, part = i % r->p.fills;
+
+	transform_strip(&s, part * c / r->p.fills, (part + 1) * c / r->p.fills);
+}
+
+/* Part @i of the output channels of all strips. */
+static void unit(void *arg, uint32_t lane, uint32_t i)
+{
+	const struct run *r = arg;
+	const struct plan *p = &r->p;
+	struct strip s = strip_at(r, lane, i / p->parts);
+	int64_t panels = rvl_ceil_div(r->v->m_group, p->f->mr), part = i % p->parts;
+	int64_t row = part * panels / p->parts * p->f->mr;
+	int64_t past = rvl_least((part + 1) * panels / p->parts * p->f->mr, r->v->m_group);
+
+	if (!p->shared)
+		transform_strip(&s, 0, r->v->c_group);
 	for (; row < past; row += p->rows) {
 		int64_t rows = rvl_least(p->rows, past - row);
 
@@ -433,30 +477,14 @@ static void run_unit(const struct rvl_f32_conv *v, const struct plan *p, int64_t
 	}
 }
 
-struct run {
-	const struct rvl_f32_conv *v;
-	struct plan p;
-	float *scratch;
-};
-
-static void item(void *arg, uint32_t i)
-{
-	const struct run *r = arg;
-	const struct plan *p = &r->p;
-	int64_t first = i * p->units / p->items, past = (i + 1) * p->units / p->items;
-
-	for (int64_t n = first; n < past; n++)
-		run_unit(r->v, p, n, n == first || n % p->parts == 0, r->scratch + i * p->item_floats);
-}
-
 int64_t rvl_f32_winograd_scratch(const struct rvl_f32_conv *v)
 {
 	int64_t most = 0;
 
-	for (int64_t threads = 1; threads <= MAX_ITEMS; threads++) {
+	for (int64_t threads = 1; threads <= RVL_LANES; threads++) {
 		struct plan p = plan_of(v, threads);
 
-		most = largest(most, p.items * p.item_floats);
+		most = largest(most, shared_floats(&p) + p.lanes * p.lane_floats);
 	}
 	return most * (int64_t)sizeof(float);
 }
@@ -465,6 +493,8 @@ void rvl_f32_winograd_run(const struct rvl_f32_conv *v, float *scratch, const st
 {
 	struct run r = { .v = v, .scratch = scratch };
 
-	r.p = plan_of(v, rvl_least(pool ? (int64_t)pool->threads : 1, MAX_ITEMS));
-	rvl_parallel(pool, (uint32_t)r.p.items, item, &r);
+	r.p = plan_of(v, rvl_lanes(pool));
+	if (r.p.shared)
+		rvl_parallel_lanes(pool, r.p.lanes, r.p.all * r.p.fills, fill, &r);
+	rvl_parallel_lanes(pool, r.p.lanes, r.p.all * r.p.parts, unit, &r);
 }
