@@ -92,14 +92,22 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows, int64_t m
 	return s;
 }
 
+/* One thread prepares all tiles in the same memory, which stays in its cache. */
+static int64_t most_parts(int64_t threads)
+{
+	return threads > 1 ? MAX_ITEMS : 1;
+}
+
 int64_t rvl_i8_scratch(const struct rvl_i8_mat *m, int64_t rows)
 {
-	struct split s;
+	int64_t most = 0;
 
-	if (!rows)
-		return 0;
-	s = split_of(m, rows, MAX_ITEMS);
-	return s.items * s.part_bytes;
+	for (int64_t threads = 1; rows && threads <= 2; threads++) {
+		struct split s = split_of(m, rows, most_parts(threads));
+
+		most = s.items * s.part_bytes > most ? s.items * s.part_bytes : most;
+	}
+	return most;
 }
 
 /*
@@ -317,7 +325,7 @@ void rvl_i8_run(const struct rvl_i8_job *j, const struct rvl_pool *pool)
 
 	if (!j->rows)
 		return;
-	r.s = split_of(j->m, j->rows, MAX_ITEMS);
+	r.s = split_of(j->m, j->rows, most_parts(rvl_lanes(pool)));
 	rvl_parallel(pool, (uint32_t)r.s.items, item, &r);
 }
 

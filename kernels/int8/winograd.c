@@ -17,7 +17,7 @@
 #define GROUP 12		/* tiles whose products are kept, a multiple of the rows of every set */
 #define MEMORY (144 << 10)	/* bytes of workspace, besides a share of the operands */
 #define SHARE 2
-#define MAX_PARTS 8
+#define PARTS 4			/* of the work, for each thread where there are several */
 #define APART 32		/* int16 between values, which else have few places of the cache in common */
 #define SHARED_COST 2		/* of a value that another thread transformed, in transforms */
 
@@ -31,7 +31,7 @@ struct plan {
 	int64_t strip;		/* tiles whose pixels are kept: all, or a multiple of the kernel's rows */
 	int64_t v_bytes;	/* of these pixels */
 	int64_t blocks;		/* whose weights are kept */
-	int64_t parts;
+	int64_t lanes, parts;
 };
 
 static int64_t halves(int64_t n)
@@ -53,29 +53,25 @@ static int64_t pixel_bytes(const struct plan *p, int64_t tiles)
 	return tiles * RVL_I8_WINO * p->v_step * (int64_t)sizeof(int16_t);
 }
 
-/*
- * One part for one thread; else as many as memory permits, and two at least, so that a thread that ends
- * early takes another part.
- */
-static int64_t parts_of(int64_t threads, int64_t bytes, int64_t memory)
+/* One lane for each thread, unless these need too much memory, but two at least for several threads. */
+static void divide(int64_t threads, int64_t lane_bytes, int64_t memory, struct plan *p)
 {
-	int64_t parts = threads > 1 ? MAX_PARTS : 1;
+	int64_t most = memory / 2 / lane_bytes;
 
-	while (parts > 2 && parts * bytes > memory / 2)
-		parts /= 2;
-	return parts;
+	p->lanes = rvl_least(threads, most < 2 ? 2 : most);
+	p->parts = p->lanes > 1 ? PARTS * p->lanes : 1;
 }
 
 /*
- * Pixels are kept in strips of equal length. These fit @memory unless two parts, or the tiles of two calls of
+ * Pixels are kept in strips of equal length. These fit @memory unless two lanes, or the tiles of two calls of
  * the kernel, take more.
  */
 static void plan_strips(int64_t mr, int64_t threads, int64_t memory, struct plan *p)
 {
-	int64_t part = p->u_bytes + p->m_bytes, most;
+	int64_t lane = p->u_bytes + p->m_bytes, most;
 
-	p->parts = parts_of(threads, part, memory);
-	most = (memory - p->parts * part) / pixel_bytes(p, 1);
+	divide(threads, lane, memory, p);
+	most = (memory - p->lanes * lane) / pixel_bytes(p, 1);
 	most = most < 2 * mr ? 2 * mr : most;
 	p->strip = rvl_round_up(rvl_ceil_div(p->tiles, rvl_ceil_div(p->tiles, most)), mr);
 	p->strip = rvl_least(p->tiles, p->strip);
@@ -85,14 +81,14 @@ static void plan_strips(int64_t mr, int64_t threads, int64_t memory, struct plan
 /* Weights are kept in equal numbers of blocks that fit @memory. */
 static bool plan_weights(int64_t blocks, int64_t threads, int64_t memory, struct plan *p)
 {
-	int64_t part;
+	int64_t lane;
 
 	p->keeps_weights = true;
 	p->strip = rvl_least(p->tiles, GROUP);
 	p->v_bytes = pixel_bytes(p, p->strip);
-	part = p->v_bytes + p->m_bytes;
-	p->parts = parts_of(threads, part, memory);
-	p->blocks = rvl_least(blocks, (memory - p->parts * part) / p->u_bytes);
+	lane = p->v_bytes + p->m_bytes;
+	divide(threads, lane, memory, p);
+	p->blocks = rvl_least(blocks, (memory - p->lanes * lane) / p->u_bytes);
 	if (p->blocks < 1)
 		return false;
 	p->blocks = rvl_ceil_div(blocks, rvl_ceil_div(blocks, p->blocks));
@@ -140,8 +136,8 @@ static struct plan plan_of(const struct rvl_i8_mat *m, int64_t oh, int64_t ow, i
 static int64_t bytes_of(const struct plan *p)
 {
 	if (p->keeps_weights)
-		return p->blocks * p->u_bytes + p->parts * (p->v_bytes + p->m_bytes);
-	return p->v_bytes + p->parts * (p->u_bytes + p->m_bytes);
+		return p->blocks * p->u_bytes + p->lanes * (p->v_bytes + p->m_bytes);
+	return p->v_bytes + p->lanes * (p->u_bytes + p->m_bytes);
 }
 
 int64_t rvl_i8_wino_scratch(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
@@ -151,7 +147,7 @@ int64_t rvl_i8_wino_scratch(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
 	if (!m->f->winograd || m->gathers || m->bits || m->planes > 1 || m->groups > 1 || m->positions != TAPS ||
 	    m->kc > MOST_CHANNELS || m->kc < LEAST_CHANNELS || halves(oh) * halves(ow) < LEAST_TILES)
 		return 0;
-	for (int64_t threads = 1; threads <= 2; threads++) {	/* more have the plan of two */
+	for (int64_t threads = 1; threads <= RVL_LANES; threads++) {
 		struct plan p = plan_of(m, oh, ow, threads);
 
 		most = bytes_of(&p) > most ? bytes_of(&p) : most;
@@ -164,7 +160,7 @@ struct run {
 	const struct rvl_i8_wino_job *j;
 	struct plan p;
 	int64_t first, past;	/* tiles or blocks */
-	uint8_t *memory;	/* of the parts */
+	uint8_t *memory;	/* of the lanes */
 };
 
 /* Transformed pixels of some tiles. */
@@ -236,24 +232,25 @@ static struct pixels strip_of(const struct run *r)
 	return (struct pixels) { r->first, (int16_t *)(void *)r->j->scratch };
 }
 
-static void transform_part(void *arg, uint32_t i)
+static void transform_part(void *arg, uint32_t lane, uint32_t i)
 {
 	const struct run *r = arg;
 	const struct pixels x = strip_of(r);
 	int64_t tiles = r->past - r->first;
 
+	(void)lane;
 	transform(r, &x, i * tiles / r->p.parts, (i + 1) * tiles / r->p.parts);
 }
 
 /* Parts are blocks of columns, or groups of tiles. */
-static void multiply_part(void *arg, uint32_t i)
+static void multiply_part(void *arg, uint32_t lane, uint32_t i)
 {
 	const struct run *r = arg;
 	const struct rvl_i8_mat *m = r->j->m;
 	const struct pixels x = strip_of(r);
 	int64_t parts = r->p.parts, tiles = r->past - r->first, groups = rvl_ceil_div(tiles, GROUP);
 	int64_t b = i * m->blocks / parts, past = (i + 1) * m->blocks / parts, first = 0, end = tiles;
-	uint8_t *mem = r->memory + i * (r->p.u_bytes + r->p.m_bytes);
+	uint8_t *mem = r->memory + lane * (r->p.u_bytes + r->p.m_bytes);
 	int16_t *u = (int16_t *)(void *)mem;
 
 	if (divides_tiles(&r->p, m->blocks)) {
@@ -275,8 +272,8 @@ static void run_strips(struct run *r, const struct rvl_pool *pool)
 	r->memory = r->j->scratch + r->p.v_bytes;
 	for (; r->first < r->p.tiles; r->first = r->past) {
 		r->past = rvl_least(r->first + r->p.strip, r->p.tiles);
-		rvl_parallel(pool, (uint32_t)r->p.parts, transform_part, r);
-		rvl_parallel(pool, (uint32_t)r->p.parts, multiply_part, r);
+		rvl_parallel_lanes(pool, r->p.lanes, r->p.parts, transform_part, r);
+		rvl_parallel_lanes(pool, r->p.lanes, r->p.parts, multiply_part, r);
 	}
 }
 
@@ -296,12 +293,12 @@ static void weights_item(void *arg, uint32_t i)
 }
 
 /* Parts begin with the rows of a kernel. */
-static void tiles_part(void *arg, uint32_t i)
+static void tiles_part(void *arg, uint32_t lane, uint32_t i)
 {
 	const struct run *r = arg;
 	int64_t mr = r->j->m->f->mr, rows = rvl_ceil_div(r->p.tiles, mr);
 	int64_t t = i * rows / r->p.parts * mr, end = rvl_least((i + 1) * rows / r->p.parts * mr, r->p.tiles);
-	uint8_t *mem = r->memory + i * (r->p.v_bytes + r->p.m_bytes);
+	uint8_t *mem = r->memory + lane * (r->p.v_bytes + r->p.m_bytes);
 
 	for (; t < end; t += GROUP) {
 		const struct pixels x = { t, (int16_t *)(void *)mem };
@@ -321,13 +318,13 @@ static void run_tiles(struct run *r, const struct rvl_pool *pool)
 	for (; r->first < blocks; r->first = r->past) {
 		r->past = rvl_least(r->first + r->p.blocks, blocks);
 		rvl_parallel(pool, (uint32_t)(r->past - r->first), weights_item, r);
-		rvl_parallel(pool, (uint32_t)r->p.parts, tiles_part, r);
+		rvl_parallel_lanes(pool, r->p.lanes, r->p.parts, tiles_part, r);
 	}
 }
 
 void rvl_i8_wino_run(const struct rvl_i8_wino_job *j, const struct rvl_pool *pool)
 {
-	struct run r = { .j = j, .p = plan_of(j->m, j->oh, j->ow, pool ? (int64_t)pool->threads : 1) };
+	struct run r = { .j = j, .p = plan_of(j->m, j->oh, j->ow, rvl_lanes(pool)) };
 
 	if (r.p.keeps_weights)
 		run_tiles(&r, pool);
