@@ -131,8 +131,7 @@ static inline int64_t rvl_lanes(const struct rvl_pool *pool)
 }
 
 /** Calls fn(arg, lane, i) for every i < n, as struct rvl_pool says, or on this thread as lane 0. */
-void rvl_parallel_lanes(const struct rvl_pool *pool, int64_t lanes, int64_t n,
-			void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg);
+void rvl_parallel_lanes(const struct rvl_pool *pool, int64_t lanes, int64_t n, rvl_part_fn fn, void *arg);
 
 /**
  * Splits [0, n) into pieces of at least @grain and calls fn(arg, first, past) for each, on the pool or

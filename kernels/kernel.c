@@ -84,8 +84,7 @@ void rvl_kernel_drop(struct rvl_kernel *k, const void *p, int64_t n, size_t size
 	k->mem_bytes -= (size_t)rounded(n * (int64_t)size);
 }
 
-void rvl_parallel_lanes(const struct rvl_pool *pool, int64_t lanes, int64_t n,
-			void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
+void rvl_parallel_lanes(const struct rvl_pool *pool, int64_t lanes, int64_t n, rvl_part_fn fn, void *arg)
 {
 	if (pool && pool->threads != 1 && lanes > 1 && n > 1) {
 		pool->parallel(pool->ctx, (uint32_t)lanes, (uint32_t)n, fn, arg);

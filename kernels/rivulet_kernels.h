@@ -56,6 +56,9 @@ struct rvl_kernel_desc {
 	struct rvl_kernel_arg out[RVL_MAX_OUT];
 };
 
+/* Part @i of a loop. */
+typedef void (*rvl_part_fn)(void *arg, uint32_t lane, uint32_t i);
+
 /*
  * Splits work over threads: calls fn(arg, lane, i) once for every i < n, in any order, then returns. Calls
  * at the same time have different lanes, which are less than @lanes, so that a lane may have memory that
@@ -68,8 +71,7 @@ struct rvl_kernel_desc {
  * math.h and snprintf(). scripts/check-style lists the functions.
  */
 struct rvl_pool {
-	void (*parallel)(void *ctx, uint32_t lanes, uint32_t n,
-			 void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg);
+	void (*parallel)(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg);
 	void *ctx;
 	uint32_t threads;	/* number of threads that share the work; a hint for splitting it */
 };

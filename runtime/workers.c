@@ -48,7 +48,7 @@ struct share {
 /* A parallel loop, on the stack of the thread that started it, which returns when @helpers is 0. */
 struct loop {
 	struct loop *next;
-	void (*fn)(void *arg, uint32_t lane, uint32_t i);
+	rvl_part_fn fn;
 	void *arg;
 	const atomic_bool *stop;	/* or NULL */
 	uint32_t most;			/* helpers */
@@ -471,8 +471,7 @@ static void shared_loop(struct rivulet_workers *p, struct loop *l, uint32_t n)
 }
 
 /* struct rvl_pool: the kernels' parallel loop. The parts of a loop may have loops of their own. */
-static void parallel(void *ctx, uint32_t lanes, uint32_t n,
-		     void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
+static void parallel(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg)
 {
 	struct rvl_rt_exit *e = kernel_exit;
 	struct loop l;

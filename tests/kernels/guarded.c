@@ -116,8 +116,7 @@ static void take_written(const struct sharing *s, uint32_t lane)
 }
 
 /* No item sees what another item of the same call has written. */
-static void backwards(void *ctx, uint32_t lanes, uint32_t n,
-		      void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
+static void backwards(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg)
 {
 	const struct sharing *s = ctx;
 

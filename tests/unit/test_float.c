@@ -156,8 +156,7 @@ struct shares {
 	uint32_t items;
 };
 
-static void count_results(void *ctx, uint32_t lanes, uint32_t n,
-			  void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
+static void count_results(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg)
 {
 	struct shares *s = ctx;
 
@@ -261,8 +260,7 @@ END_TEST
 #define POINTS 1024	/* most elements under a result */
 
 /* Two loops of a run fill panels and multiply them; one does both. */
-static void count_loops(void *ctx, uint32_t lanes, uint32_t n,
-			void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
+static void count_loops(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg)
 {
 	++*(int *)ctx;
 	while (n-- > 0)

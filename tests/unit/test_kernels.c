@@ -75,8 +75,7 @@ static size_t bytes_of(const struct rvl_kernel_arg *a)
 }
 
 /* A pool that runs the loop backwards, because results must not depend on the order. */
-static void backwards(void *ctx, uint32_t lanes, uint32_t n,
-		      void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
+static void backwards(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg)
 {
 	(void)ctx;
 	while (n-- > 0)

@@ -12,8 +12,7 @@
 /* Pieces of the last loop, run from the last to the first. */
 static uint32_t pieces;
 
-static void backwards(void *ctx, uint32_t lanes, uint32_t n,
-		      void (*fn)(void *arg, uint32_t lane, uint32_t i), void *arg)
+static void backwards(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg)
 {
 	(void)ctx;
 	pieces = n;
