@@ -18,7 +18,7 @@
 #   Benches and experiments: demo-battery bench-npu bench-pipeline bench-views bench-layouts bench-sc eval-sc
 #   eval-cnn eval-bits eval-binary bench-ibtf bench-ibtf-cpu bench-choice eval-ibtf bench-driver bench-switch bench-policy
 #   bench-rrsc bench-cpu bench-binary
-#   bench-binary-cpu count-binary-cycles bench-float bench-float-models bench-peers count-arm64-kernels.
+#   bench-binary-cpu count-binary-cycles bench-float bench-float-models bench-peers bench-runs count-arm64-kernels.
 #
 # Each folder has a part.mk that calls the macros below; objects go to $(BUILD). BUILD=build/asan
 # SAN=1 and BUILD=build/cov COV=1 build the same with sanitizers or coverage. A folder sees only the

@@ -169,12 +169,15 @@ $(BUILD)/lce/installed:
 	@$(@D)/venv/bin/pip install -q larq-compute-engine==0.16.0 tensorflow-cpu==2.16.2 tf-keras==2.16.0 larq
 	@touch $@
 $(eval $(call program,tests/bench_memory,tests/bench/bench_memory.c,compiler kernels sim uapi,-lm))
-.PHONY: bench-cpu bench-float bench-peers bench-memory check-int8 check-float
-bench-cpu: $(BUILD)/tests/bench_cpu bench-memory bench-float bench-peers
+.PHONY: bench-cpu bench-float bench-peers bench-memory bench-runs check-int8 check-float
+bench-cpu: $(BUILD)/tests/bench_cpu bench-memory bench-float bench-peers bench-runs
 	@$<
 # What networks on the CPU allocate, over their weights and live values.
 bench-memory: $(BUILD)/tests/bench_memory
 	@$<
+# Several runs of a network at once.
+bench-runs: $(BUILD)/rivulet
+	@scripts/bench-runs
 # The CPU operators against libraries from PyPI.
 bench-peers: $(BUILD)/rivulet
 	@XDG_CACHE_HOME=$(abspath $(BUILD))/cache $< bench --device cpu --compare onnxruntime,xnnpack
