@@ -130,7 +130,7 @@ static inline int64_t rvl_lanes(const struct rvl_pool *pool)
 	return threads < 1 ? 1 : threads < RVL_LANES ? threads : RVL_LANES;
 }
 
-/** Calls fn(arg, lane, i) for every i < n, as struct rvl_pool says, or on this thread as lane 0. */
+/** Calls fn(arg, lane, i) for every i < n, below 2^32, as struct rvl_pool says, or on this thread as lane 0. */
 void rvl_parallel_lanes(const struct rvl_pool *pool, int64_t lanes, int64_t n, rvl_part_fn fn, void *arg);
 
 /**

@@ -56,13 +56,13 @@ struct rvl_kernel_desc {
 	struct rvl_kernel_arg out[RVL_MAX_OUT];
 };
 
-/* Part @i of a loop. */
+/* Part @i of a loop, as one of the calls that use the memory of @lane. */
 typedef void (*rvl_part_fn)(void *arg, uint32_t lane, uint32_t i);
 
 /*
  * Splits work over threads: calls fn(arg, lane, i) once for every i < n, in any order, then returns. Calls
- * at the same time have different lanes, which are less than @lanes, so that a lane may have memory that
- * serves one call after the other.
+ * at the same time have different lanes, which are less than @lanes (at least 1), so that a lane may have
+ * memory that serves one call after the other.
  *
  * If the run is stopped, calls may be left out, and the threads that execute the kernel leave it by
  * longjmp(), at any instruction. Between rvl_kernel_run() and its return a kernel therefore owns

@@ -144,7 +144,7 @@ struct rvl_rt_exit {
  * rvl_rt_workers_exit() - set the exit of the kernel that the calling thread begins to execute
  * From then on, and until it is set to NULL, the thread jumps to @e->to when @e->stop is true: at
  * once, at the end of a parallel loop, or at any instruction on rvl_rt_workers_interrupt(). Before
- * the jump, the exit is set to NULL and all shares of the kernel's loops have ended.
+ * the jump, the exit is set to NULL and all parts of the kernel's loops have ended.
  */
 void rvl_rt_workers_exit(struct rvl_rt_exit *e);
 /** rvl_rt_workers_interrupt() - make all workers look at the @stop of the kernels they execute */

@@ -54,7 +54,7 @@ struct loop {
 	uint32_t most;			/* helpers */
 	_Atomic uint32_t helpers;	/* workers inside; changed under the lock */
 	uint32_t lanes;			/* at most MAX_LANES */
-	uint64_t busy;			/* lanes, as bits; changed under the lock */
+	uint64_t busy;			/* lanes, as bits; as @helpers, but the first before others see it */
 	uint32_t shares;
 	struct share share[MAX_THREADS];
 };

@@ -592,6 +592,6 @@ void rvl_f32_run(const struct rvl_f32_job *j, float *scratch, const struct rvl_p
 	r.s = split_of(j, rvl_lanes(pool));
 	r.shared = scratch + shared_at(&r.s);
 	if (r.s.shared)
-		rvl_parallel_lanes(pool, r.s.lanes, j->batches * r.s.blocks * r.s.fills, fill, &r);
+		rvl_parallel_lanes(pool, rvl_lanes(pool), j->batches * r.s.blocks * r.s.fills, fill, &r);
 	rvl_parallel_lanes(pool, r.s.lanes, r.s.chunks, chunk, &r);
 }

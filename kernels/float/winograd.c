@@ -29,7 +29,7 @@
 #define MAX_STRIP 128		/* most tiles of a strip */
 #define CACHED (64 << 10)	/* floats that stay in the second level cache */
 #define BLOCK 256		/* most channels that are summed before the sum is added to the result */
-#define MOST_SCRATCH (10 << 20)	/* floats of all lanes, unless one takes more */
+#define MOST_SCRATCH (10 << 20)	/* floats of shared strips and all lanes, unless one takes more */
 #define MOST_PACKED (10 << 20)	/* floats of transformed weights, which are four times as many */
 
 /* ---- division ---- */
@@ -40,8 +40,9 @@ struct plan {
 	int64_t strip, strips;		/* tiles of a strip, a multiple of nr; strips of a plane */
 	int64_t all;			/* strips of all planes */
 	/*
-	 * Where there are fewer strips than threads, these transform all of them, in parts of the input
-	 * channels, and then multiply them, in parts of the output channels.
+	 * Where there are fewer strips than threads, and memory for all, the threads transform them in parts
+	 * of the input channels, and then multiply them in parts of the output channels. Their matrices
+	 * lie before the memory of the lanes.
 	 */
 	bool shared;
 	int64_t fills, parts;		/* parts of a strip in either step; 1 unless shared */
@@ -67,10 +68,15 @@ static int64_t strip_of(const struct rvl_f32_conv *v, int64_t tiles, int nr)
 	return rvl_round_up(rvl_ceil_div(tiles, rvl_ceil_div(tiles, most)), nr);
 }
 
+static int64_t shared_floats(const struct plan *p)
+{
+	return p->shared ? p->all * p->v_floats : 0;
+}
+
 static struct plan plan_of(const struct rvl_f32_conv *v, int64_t threads)
 {
 	const struct rvl_f32_kernels *f = rvl_f32_kernels();
-	int64_t panels = rvl_ceil_div(v->m_group, f->mr), part;
+	int64_t panels = rvl_ceil_div(v->m_group, f->mr), part, most;
 	struct plan p = { .f = f, .across = rvl_ceil_div(v->w.axis[1].out, OUT) };
 
 	p.tiles = p.across * rvl_ceil_div(v->w.axis[0].out, OUT);
@@ -81,7 +87,7 @@ static struct plan plan_of(const struct rvl_f32_conv *v, int64_t threads)
 	p.v_row = p.strip * v->c_group + RVL_F32_VL;
 	p.v_floats = rvl_round_up(MATRICES * p.v_row, RVL_F32_VL);
 	p.fills = p.parts = 1;
-	p.shared = p.all < threads;
+	p.shared = p.all < threads && p.all * p.v_floats <= MOST_SCRATCH / 2;
 	if (p.shared) {
 		p.fills = rvl_least(rvl_ceil_div(UNITS * threads, p.all), v->c_group);
 		p.parts = rvl_least(rvl_ceil_div(UNITS * threads, p.all), panels);
@@ -96,13 +102,9 @@ static struct plan plan_of(const struct rvl_f32_conv *v, int64_t threads)
 	p.d_row = p.strip + 4;		/* quads may pass the last tile */
 	p.lane_floats = (p.shared ? 0 : p.v_floats) + p.m_floats +
 			rvl_round_up(MATRICES * p.d_row + 4 * (p.strip + 4) + 4, RVL_F32_VL);
-	p.lanes = rvl_least(rvl_least(threads, p.all * p.parts), largest(MOST_SCRATCH / p.lane_floats, 1));
+	most = (MOST_SCRATCH - shared_floats(&p)) / p.lane_floats;
+	p.lanes = rvl_least(rvl_least(threads, p.all * largest(p.fills, p.parts)), largest(most, 1));
 	return p;
-}
-
-static int64_t shared_floats(const struct plan *p)
-{
-	return p->shared ? p->all * p->v_floats : 0;
 }
 
 /* Rows and columns of the padding: a result has at least four taps inside the image. */
@@ -204,7 +206,7 @@ struct span {
 	int64_t y, x;			/* of the first result */
 };
 
-/* What one item works on. */
+/* What one part of the work is about. */
 struct strip {
 	const struct rvl_f32_conv *v;
 	const struct plan *p;

@@ -324,7 +324,7 @@ static bool differs_now(void *arg)
 	memset(p->y.p, 0x5a, p->y.size);
 	memset(p->again.p, 0xa5, p->again.size);
 	run(p, false, &p->y, 0);
-	run(p, false, &p->again, test_rnd(4) ? 2 : 16);
+	run(p, false, &p->again, 1 + test_rnd(22));
 	return !all_close(p) || memcmp(p->y.p, p->again.p, p->y.size);
 }
 

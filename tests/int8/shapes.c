@@ -427,7 +427,7 @@ static void random_product(struct product *p)
 static void run(const struct product *p, bool reference, const struct test_guarded *y)
 {
 	test_run(&p->d, reference, (const void *[]) { p->x.p, p->w.p, p->b.p }, y,
-		 reference || test_rnd(2) ? 0 : test_rnd(2) ? 2 : 16);
+		 reference || test_rnd(2) ? 0 : 1 + test_rnd(22));
 }
 
 static bool differs_now(void *arg)

@@ -85,7 +85,7 @@ int64_t test_axis(struct rvl_attr *a, int i, int64_t n, uint32_t most)
 
 /* ---- a run ---- */
 
-/* The scratch memory of a run; before and after the items of one call; 1 + the lane that wrote a byte. */
+/* The scratch memory of a run; before and after the parts of one loop; 1 + the lane that wrote a byte. */
 struct sharing {
 	struct test_guarded scratch;
 	uint8_t *before, *after;
@@ -115,7 +115,7 @@ static void take_written(const struct sharing *s, uint32_t lane)
 	}
 }
 
-/* No item sees what another item of the same call has written. */
+/* No part sees what another part of the same loop has written. */
 static void backwards(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg)
 {
 	const struct sharing *s = ctx;

@@ -129,15 +129,16 @@ START_TEST(large_numbers_do_not_overflow_between_transforms)
 }
 END_TEST
 
-/* Every lane has memory of its own, but not as much as 16 threads could use. */
+/* Every lane has memory of its own, but not as much as 16 threads could use; nor do they share as much. */
 START_TEST(scratch_of_tiles_is_limited)
 {
+	static const int64_t sides[] = { 16, 32, 100, 144, 200 };
 	enum { IN = 1024, OUT = 256 };
 	float *weights = calloc((size_t)IN * OUT * 9, sizeof(*weights));
 	struct rvl_kernel *k;
 
 	ck_assert_ptr_nonnull(weights);
-	k = new_tiled(IN, OUT, 32, weights);
+	k = new_tiled(IN, OUT, sides[_i], weights);
 	ck_assert_uint_le(rvl_kernel_scratch(k), 40 << 20);
 	rvl_kernel_free(k);
 	free(weights);
@@ -337,6 +338,36 @@ START_TEST(threads_share_gathered_panels)
 		ck_assert_msg(!memcmp(y, one, sizeof(y)), "another result with %u threads", threads);
 	}
 	ck_assert_int_gt(loops, runs);
+}
+END_TEST
+
+/* Two loops of a run transform the only strip of 14 x 14 results and multiply it. */
+START_TEST(threads_share_the_only_strip)
+{
+	enum { C = 32, SIDE = 14, PLANE = SIDE * SIDE };
+	static float x[C * PLANE], w[C * C * 9], one[C * PLANE], y[C * PLANE];
+	struct rvl_kernel *k;
+	void *scratch;
+
+	for (int i = 0; i < C * PLANE; i++)
+		x[i] = (float)(i % 1009 - 504) / 311;
+	for (int i = 0; i < C * C * 9; i++)
+		w[i] = (float)(i % 2003 - 1001) / 1999;
+	k = new_tiled(C, C, SIDE, w);
+	scratch = aligned_alloc(64, (rvl_kernel_scratch(k) + 127) / 64 * 64);
+	ck_assert_ptr_nonnull(scratch);
+	rvl_kernel_run(k, (const void *[]) { x, w }, (void *[]) { one }, scratch, NULL);
+	for (uint32_t threads = 2; threads <= 20; threads += 3) {
+		int loops = 0;
+		const struct rvl_pool pool = { .parallel = count_loops, .threads = threads, .ctx = &loops };
+
+		memset(y, 0xff, sizeof(y));
+		rvl_kernel_run(k, (const void *[]) { x, w }, (void *[]) { y }, scratch, &pool);
+		ck_assert_msg(!memcmp(y, one, sizeof(y)), "another result with %u threads", threads);
+		ck_assert_int_eq(loops, 2);
+	}
+	free(scratch);
+	rvl_kernel_free(k);
 }
 END_TEST
 
@@ -725,11 +756,12 @@ int main(void)
 	tcase_add_loop_test(shapes, every_set_is_close_to_the_reference, 0, SHAPE_PARTS);
 	tcase_add_test(shapes, a_column_has_the_same_bits_beside_fewer);
 	tcase_add_test(shapes, threads_share_gathered_panels);
+	tcase_add_test(shapes, threads_share_the_only_strip);
 	tcase_add_loop_test(shapes, threads_share_layers_evenly, 0,
 			    (int)(sizeof(layers) / sizeof(layers[0])));
 	tcase_add_test(shapes, taps_without_channels_cost_nothing);
 	tcase_add_loop_test(shapes, infinities_stay_in_their_windows, 0, 6);
-	tcase_add_test(shapes, scratch_of_tiles_is_limited);
+	tcase_add_loop_test(shapes, scratch_of_tiles_is_limited, 0, 5);
 	tcase_add_test(shapes, large_numbers_do_not_overflow_between_transforms);
 	tcase_add_test(shapes, sums_and_products_are_exact_in_every_set);
 	tcase_add_test(shapes, sums_of_bytes_are_exact_in_every_set);

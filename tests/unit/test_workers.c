@@ -144,7 +144,7 @@ static bool comes(sem_t *s)
 	return comes_in(s, HANG_SECONDS);
 }
 
-static void blocked_share(void *arg, uint32_t lane, uint32_t i)
+static void blocked_part(void *arg, uint32_t lane, uint32_t i)
 {
 	struct meeting *m = arg;
 
@@ -161,7 +161,7 @@ static void loop_of_b(struct rvl_rt_task *t)
 
 	(void)t;
 	comes(&meeting.begin_loop);
-	k->parallel(k->ctx, ANY, 8, blocked_share, &meeting);
+	k->parallel(k->ctx, ANY, 8, blocked_part, &meeting);
 }
 
 static void first_of_a(struct rvl_rt_task *t)
