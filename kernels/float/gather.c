@@ -416,15 +416,32 @@ void rvl_f32_gather(const struct rvl_f32_source *s, int64_t at, int64_t first, i
 	}
 }
 
-/* The factors were measured with AVX2, for rows of 7 to 112 results and kernels of 1 to 49 taps. */
+/* Whether the image under a panel of results is copied; else its elements are visited tap by tap. */
+static bool is_copied(const struct rvl_f32_conv *v)
+{
+	struct patch p;
+
+	if (v->w.rank > 2 || axis_x(v)->stride > MOST_PHASES)
+		return false;
+	p = patch_of(v, 0, rvl_least(rvl_f32_kernels()->nr, v->out));
+	return p.floats <= RVL_F32_PATCH;
+}
+
+/*
+ * The factors were measured with AVX2, for rows of 7 to 112 results, kernels of 1 to 49 taps, and strides up
+ * to 16.
+ */
 int64_t rvl_f32_gather_cost(const struct rvl_f32_conv *v)
 {
 	const struct rvl_window_axis y = axis_y(v), *x = axis_x(v);
-	int64_t copied = rvl_least(y.stride, y.k) * rvl_least(x->stride, x->k), width = x->out;
+	int64_t copied, width = x->out;
 
-	if (v->out == 0 || v->w.rank > 2 || v->taps > MOST_K)
-		return 50;
-	if (is_in_place(v))
-		return 12 + 100 / view_in_place(v, NULL).width;
-	return 12 + 100 / width + copied * (16 + 250 / width) / v->taps;
+	if (v->out == 0)
+		return RVL_F32_FILL_COST;
+	if (v->w.rank <= 2 && is_in_place(v))
+		return RVL_F32_FILL_COST + 100 / view_in_place(v, NULL).width;
+	if (!is_copied(v))
+		return 8 * RVL_F32_FILL_COST;
+	copied = rvl_least(y.stride, y.k) * rvl_least(x->stride, x->k);
+	return RVL_F32_FILL_COST + 100 / width + copied * (8 + 4 * x->stride + 250 / width) / v->taps;
 }

@@ -22,13 +22,15 @@ struct rvl_f32_source;
 typedef void (*rvl_f32_fill_fn)(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n,
 				int64_t k0, int64_t kc, int width, float *mem, float *dst);
 
+#define RVL_F32_FILL_COST 12	/* where adjacent elements are copied */
+
 /* An operand. Element k of row or column i lies at data[at + k * k_step + i * step], unless fill is set. */
 struct rvl_f32_source {
 	const float *data;
 	int64_t k_step, step;
 	rvl_f32_fill_fn fill;
 	int64_t fill_floats;	/* memory of fill */
-	int64_t fill_cost;	/* time of fill for an element, in products */
+	int64_t fill_cost;	/* time of fill for an element, in products: RVL_F32_FILL_COST, or more */
 	const void *ctx;	/* of fill */
 	const float *packed;	/* [matrix][panel][k][width], or NULL */
 	int64_t matrix;		/* floats of one packed matrix */

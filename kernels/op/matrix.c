@@ -266,8 +266,8 @@ static struct rvl_f32_job exact_job(const struct product *p, const float *a)
 	struct rvl_f32_job j = {
 		.f = rvl_f32_kernels(), .batches = rvl_shape_count(&p->batch), .m = p->m,
 		.n = p->n, .k = p->k, .a = { .data = a, .k_step = p->ak, .step = p->am },
-		.b = { .fill = fill_bytes, .fill_cost = 12, .ctx = p }, .locate = locate_pairs, .ctx = p, .exact = true,
-		.sums = p->c->out[0].data, .y_row = p->n,
+		.b = { .fill = fill_bytes, .fill_cost = RVL_F32_FILL_COST, .ctx = p },
+		.locate = locate_pairs, .ctx = p, .exact = true, .sums = p->c->out[0].data, .y_row = p->n,
 	};
 
 	rvl_f32_merge(&j, rvl_count(&p->c->in[0]), rvl_count(&p->c->in[1]));
