@@ -391,13 +391,19 @@ static void gather_some(const struct rvl_f32_conv *v, const float *x, int64_t fi
 	}
 }
 
+/* Whether rows of the image can be read or copied; else its elements are visited tap by tap. */
+static bool is_planar(const struct rvl_f32_conv *v)
+{
+	return v->w.rank <= 2 && axis_x(v)->stride <= MOST_PHASES;
+}
+
 void rvl_f32_gather(const struct rvl_f32_source *s, int64_t at, int64_t first, int64_t n,
 		    int64_t k0, int64_t kc, int width, float *mem, float *dst)
 {
 	const struct rvl_f32_conv *v = s->ctx;
 	const float *x = v->x + at;
 	int64_t last = n % width;
-	bool planar = v->w.rank <= 2 && kc <= MOST_K && axis_x(v)->stride <= MOST_PHASES;
+	bool planar = is_planar(v) && kc <= MOST_K;
 
 	if (kc == 0)
 		return;
@@ -416,15 +422,10 @@ void rvl_f32_gather(const struct rvl_f32_source *s, int64_t at, int64_t first, i
 	}
 }
 
-/* Whether the image under a panel of results is copied; else its elements are visited tap by tap. */
-static bool is_copied(const struct rvl_f32_conv *v)
+/* Whether the part of the image under a panel of results fits the memory for its copy. */
+static bool fits_copy(const struct rvl_f32_conv *v)
 {
-	struct patch p;
-
-	if (v->w.rank > 2 || axis_x(v)->stride > MOST_PHASES)
-		return false;
-	p = patch_of(v, 0, rvl_least(rvl_f32_kernels()->nr, v->out));
-	return p.floats <= RVL_F32_PATCH;
+	return patch_of(v, 0, rvl_least(rvl_f32_kernels()->nr, v->out)).floats <= RVL_F32_PATCH;
 }
 
 /*
@@ -438,9 +439,9 @@ int64_t rvl_f32_gather_cost(const struct rvl_f32_conv *v)
 
 	if (v->out == 0)
 		return RVL_F32_FILL_COST;
-	if (v->w.rank <= 2 && is_in_place(v))
+	if (is_planar(v) && is_in_place(v))
 		return RVL_F32_FILL_COST + 100 / view_in_place(v, NULL).width;
-	if (!is_copied(v))
+	if (!is_planar(v) || !fits_copy(v))
 		return 8 * RVL_F32_FILL_COST;
 	copied = rvl_least(y.stride, y.k) * rvl_least(x->stride, x->k);
 	return RVL_F32_FILL_COST + 100 / width + copied * (8 + 4 * x->stride + 250 / width) / v->taps;
