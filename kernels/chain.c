@@ -5,10 +5,13 @@
  * result between the operators has only the rows in memory that are still read, so that they stay in the
  * second-level cache. Rows that the next stripe reads again move to the front of that memory; none is
  * computed twice, except where threads begin. The bits are those of the operators one after the other.
+ *
+ * A quantisation in front is no link: the first convolution does it as it reads its image.
  */
 #include <string.h>
 
 #include "chain.h"
+#include "qmath.h"
 #include "rows.h"
 #include "sizes.h"
 
@@ -53,26 +56,37 @@ static bool same_operand(const struct rvl_kernel_arg *a, const struct rvl_kernel
 	return a->type == b->type && a->layout == b->layout && rvl_shape_equal(&a->shape, &b->shape);
 }
 
-/* Gives operand @i of link @d the place that the chain knows for it. */
-static int resolve(const struct rvl_kernel *k, const struct rvl_chain_link *l, uint32_t i,
+/* Of the operator that is read, for errors. */
+static uint32_t number(const struct rvl_chain *c)
+{
+	return c->n + c->front.exists;
+}
+
+/* Gives operand @i of operator @d the place that the chain knows for it, @a. */
+static int resolve(const struct rvl_kernel *k, const struct rvl_kernel_arg *a, uint32_t i,
 		   struct rvl_kernel_desc *d, char *why)
 {
 	struct rvl_kernel_arg *to = &d->in[i];
-	uint32_t from = l->in[i], made = from - RVL_CHAIN_MADE;
-	const struct rvl_kernel_arg *a = NULL;
 
-	if (from < k->d.n_in)
-		a = &k->d.in[from];
-	else if (from >= RVL_CHAIN_MADE && made < k->chain->n)
-		a = &k->chain->link[made].y;
 	if (!a || !same_operand(a, to))
-		return rvl_why(why, "operand %u of operator %u is not what the chain has", i, k->chain->n);
+		return rvl_why(why, "operand %u of operator %u is not what the chain has", i, number(k->chain));
 	to->data = a->data;
 	to->pitched = a->pitched;
 	memcpy(to->pitch, a->pitch, sizeof(to->pitch));
 	return 0;
 }
 
+/* What operand @from is, or NULL. */
+static const struct rvl_kernel_arg *operand(const struct rvl_kernel *k, uint32_t from)
+{
+	uint32_t made = from - RVL_CHAIN_MADE;
+
+	if (from < k->d.n_in)
+		return &k->d.in[from];
+	return from >= RVL_CHAIN_MADE && made < k->chain->n ? &k->chain->link[made].y : NULL;
+}
+
+/* Whether the kernel computes rows of an image in NHWC. */
 static bool joins(const struct rvl_kernel *k)
 {
 	const struct rvl_kernel_arg *y = &k->d.out[0];
@@ -82,8 +96,72 @@ static bool joins(const struct rvl_kernel *k)
 
 static bool of_elements(const struct rvl_kernel *k)
 {
-	return k->d.out[0].layout == RIVULET_LAYOUT_PLAIN;
+	return k->d.out[0].layout == RIVULET_LAYOUT_PLAIN && !k->chain->front.exists;
 }
+
+/* Whether an operator behind a quantisation is all that the chain has. */
+static bool is_alone(const struct rvl_chain *c)
+{
+	return c->front.exists && c->n == 1;
+}
+
+/* ---- a quantisation in front ---- */
+
+/* Its own kernel checks the operator, and computes nothing. */
+static int add_front(struct rvl_kernel *k, const struct packed_link *h, struct rvl_kernel_desc *d, char *why)
+{
+	struct rvl_chain_front *f = &k->chain->front;
+	bool u8 = d->out[0].type == RVL_TYPE_U8;
+	struct rvl_kernel *alone;
+	int rc = 0;
+
+	if (d->n_in != 3 || h->n_in != 3 || d->n_out != 1)
+		return rvl_why(why, "not a quantisation with a scale and a zero point");
+	for (uint32_t i = 0; i < d->n_in && !rc; i++)
+		rc = resolve(k, operand(k, h->in[i]), i, d, why);
+	if (!rc)
+		rc = rvl_kernel_new(d, false, &alone, why);
+	if (rc)
+		return rc;
+	rvl_kernel_free(alone);
+	if (d->in[0].type != RVL_TYPE_F32 || d->in[0].layout != RIVULET_LAYOUT_PLAIN || d->in[0].pitched ||
+	    d->out[0].layout != RIVULET_LAYOUT_PLAIN || rvl_shape_count(&d->in[1].shape) != 1 || !d->in[1].data ||
+	    !d->in[2].data)
+		return rvl_why(why, "not a quantisation of an image of floats by constants");
+	*f = (struct rvl_chain_front) {
+		.exists = true, .in = h->in[0], .y = d->out[0],
+		.q = {
+			.scale = *(const float *)d->in[1].data, .zp = rvl_ld8(d->in[2].data, 0, u8),
+			.lo = rvl_qmin(u8), .hi = rvl_qmax(u8),
+		},
+	};
+	return 0;
+}
+
+/* Numbers results as if the front were no operator. Returns whether the operator reads the front. */
+static bool skip_front(struct rvl_chain *c, struct rvl_chain_link *l, uint32_t n_in)
+{
+	bool reads = c->front.exists && l->in[0] == RVL_CHAIN_MADE;
+
+	for (uint32_t i = 0; i < n_in && c->front.exists; i++)
+		l->in[i] -= l->in[i] >= RVL_CHAIN_MADE;
+	if (reads)
+		l->in[0] = c->front.in;
+	return reads;
+}
+
+/* Only a first convolution reads the front, as its image. */
+static int read_front(struct rvl_kernel *k, struct rvl_kernel_desc *d, char *why)
+{
+	if (k->chain->n || d->op != RVL_OP_Q_CONV || !same_operand(&k->chain->front.y, &d->in[0]))
+		return rvl_why(why, "operator %u does not quantise its operand", number(k->chain));
+	d->in[0].data = NULL;
+	d->in[0].pitched = false;
+	d->quantise = &k->chain->front.q;
+	return 0;
+}
+
+/* ---- the operators ---- */
 
 /* Makes the kernel of the next link. The last one writes where the chain does. */
 static int add_link(struct rvl_kernel *k, const struct packed_link *h, struct rvl_kernel_desc *d,
@@ -91,13 +169,16 @@ static int add_link(struct rvl_kernel *k, const struct packed_link *h, struct rv
 {
 	struct rvl_chain *c = k->chain;
 	struct rvl_chain_link *l = &c->link[c->n];
-	int rc = 0;
+	bool reads;
+	int rc;
 
 	memcpy(l->in, h->in, sizeof(l->in));
 	if (d->n_in != h->n_in || d->n_in > RVL_CHAIN_IN || d->n_out != 1 || d->op == RVL_OP_CHAIN)
-		return rvl_why(why, "operator %u cannot be in a chain", c->n);
-	for (uint32_t i = 0; i < d->n_in && !rc; i++)
-		rc = d->in[i].type ? resolve(k, l, i, d, why) : 0;
+		return rvl_why(why, "operator %u cannot be in a chain", number(c));
+	reads = skip_front(c, l, d->n_in);
+	rc = reads ? read_front(k, d, why) : 0;
+	for (uint32_t i = reads; i < d->n_in && !rc; i++)
+		rc = d->in[i].type ? resolve(k, operand(k, l->in[i]), i, d, why) : 0;
 	if (rc)
 		return rc;
 	if (last && !same_operand(&d->out[0], &k->d.out[0]))
@@ -112,8 +193,8 @@ static int add_link(struct rvl_kernel *k, const struct packed_link *h, struct rv
 		return rc;
 	k->mem_bytes += rvl_kernel_bytes(l->k);
 	c->n++;
-	return of_elements(k) || joins(l->k) ? 0 :
-	       rvl_why(why, "operator %u does not compute rows", c->n - 1);
+	return of_elements(k) || joins(l->k) || (last && is_alone(c)) ? 0 :
+	       rvl_why(why, "operator %u does not compute rows", number(c) - 1);
 }
 
 static int read_links(struct rvl_kernel *k, char *why)
@@ -135,9 +216,18 @@ static int read_links(struct rvl_kernel *k, char *why)
 			return rvl_why(why, "the chain is damaged");
 		p += h.size;
 		left -= h.size;
-		rc = add_link(k, &h, &d, !left, why);
+		if (d.op == RVL_OP_QUANTIZE && left && !k->chain->n && !k->chain->front.exists)
+			rc = add_front(k, &h, &d, why);
+		else
+			rc = add_link(k, &h, &d, !left, why);
 	}
-	return rc ? rc : k->chain->n < 2 ? rvl_why(why, "a chain of one operator") : 0;
+	if (rc)
+		return rc;
+	if (number(k->chain) < 2)
+		return rvl_why(why, "a chain of one operator");
+	if (k->chain->front.exists && !k->chain->link[0].k->d.quantise)
+		return rvl_why(why, "operator 1 does not quantise its operand");
+	return 0;
 }
 
 /* ---- rows ---- */
@@ -274,7 +364,6 @@ static int choose_height(struct rvl_chain *c, int64_t most, char *why)
 struct chain_run {
 	const struct rvl_chain *c;
 	const void *const *in;
-	const struct rvl_kernel_arg *arg;
 	uint8_t *out;
 	uint8_t *scratch;
 	int64_t image, rows, stripes;
@@ -318,7 +407,8 @@ static const uint8_t *image_of(const struct band *b, const struct rvl_chain_link
 
 	if (m < r->c->n)
 		return row_zero(b, m);
-	return (const uint8_t *)r->in[l->in[i]] + r->image * rvl_pitch_of(&r->arg[l->in[i]]).n;
+	return (const uint8_t *)r->in[l->in[i]] +
+	       r->image * rvl_pitch_of(&l->k->d.in[i]).n * (int64_t)(l->k->d.quantise ? sizeof(float) : 1);
 }
 
 /* Computes what is missing of rows @need of the result of link @i. */
@@ -364,7 +454,7 @@ static int run_chain(const struct rvl_kernel *k, const void *const *in, void *co
 {
 	const struct rvl_kernel_arg *y = &k->d.out[0];
 	struct chain_run r = {
-		.c = k->chain, .in = in, .arg = k->d.in, .scratch = scratch, .rows = y->shape.dim[2],
+		.c = k->chain, .in = in, .scratch = scratch, .rows = y->shape.dim[2],
 	};
 
 	r.stripes = rvl_ceil_div(r.rows, r.c->height);
@@ -375,6 +465,18 @@ static int run_chain(const struct rvl_kernel *k, const void *const *in, void *co
 		rvl_parallel(pool, r.bands, run_band, &r);
 	}
 	return 0;
+}
+
+/* The only operator behind a quantisation computes its whole result, which divides the work better. */
+static int run_alone(const struct rvl_kernel *k, const void *const *in, void *const *out, void *scratch,
+		     const struct rvl_pool *pool)
+{
+	const struct rvl_chain_link *l = &k->chain->link[0];
+	const void *own[RVL_CHAIN_IN] = { NULL };
+
+	for (uint32_t i = 0; i < l->k->d.n_in; i++)
+		own[i] = l->k->d.in[i].type ? in[l->in[i]] : NULL;
+	return l->k->run(l->k, own, out, scratch, pool);
 }
 
 /* ---- setup ---- */
@@ -421,6 +523,11 @@ int rvl_setup_chain(struct rvl_kernel *k, bool reference, char *why)
 	rc = read_links(k, why);
 	if (!rc && of_elements(k)) {
 		rvl_chain_elements(k);
+		return 0;
+	}
+	if (!rc && is_alone(k->chain)) {
+		k->scratch = rvl_kernel_scratch(k->chain->link[0].k);
+		k->run = run_alone;
 		return 0;
 	}
 	if (!rc)

@@ -6,6 +6,7 @@
 #ifndef RVL_KERNELS_CHAIN_H
 #define RVL_KERNELS_CHAIN_H
 
+#include "int8/convert.h"
 #include "internal.h"
 
 /* One operator. */
@@ -20,7 +21,16 @@ struct rvl_chain_link {
 	int64_t at;		/* of these rows, or of a block, in the memory of a band */
 };
 
+/* A QuantizeLinear in front of the operators, which the first one of them does as it reads its operand. */
+struct rvl_chain_front {
+	bool exists;
+	uint32_t in;		/* the chain's operand that is quantised */
+	struct rvl_kernel_arg y;
+	struct rvl_i8_quantize q;
+};
+
 struct rvl_chain {
+	struct rvl_chain_front front;
 	uint32_t n;
 	struct rvl_chain_link link[RVL_CHAIN_MAX];
 	int64_t height;		/* rows of the last result in a stripe; 0: a chain of elements */

@@ -2,8 +2,8 @@
 /*
  * Quantised convolution. The micro-kernels of int8/ read images channels last,
  * through pointers to the pixels under each kernel position; a position in the padding points to
- * pixels with the value of the zero point. PLAIN images are reordered in scratch memory, those in NHWC
- * are read and written where they lie.
+ * pixels with the value of the zero point. PLAIN images are reordered in scratch memory, where the
+ * kernel may quantise those of floats, and images in NHWC are read and written where they lie.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@
 
 struct conv_run {
 	const struct rvl_kernel *k;
-	const uint8_t *x;	/* one image */
+	const uint8_t *x;	/* one image, of floats where the kernel quantises it */
 	uint8_t *y;
 	uint8_t *ordered;	/* scratch for @pixels, unless they are the image */
 	const uint8_t *pixels;	/* [h][w][c], @x_step bytes from pixel to pixel */
@@ -42,7 +42,14 @@ static bool is_ordered(const struct rvl_pitch *p, int64_t channels)
 	return p->c == 1 || channels == 1;
 }
 
+/* Whether the micro-kernels read the operand where it lies. */
+static bool reads_in_place(const struct rvl_kernel *k)
+{
+	return !k->d.quantise && is_ordered(&k->g.xp, k->g.c);
+}
+
 #define PIXELS 256	/* that one call reorders */
+#define PLANES 16	/* of floats that are quantised at a time */
 
 static int64_t parts(int64_t pixels)
 {
@@ -56,15 +63,45 @@ static int64_t part_of(int64_t pixels, uint32_t i)
 	return left < PIXELS ? left : PIXELS;
 }
 
-/* @n pixels of the image, from PLAIN to channels last. */
+/* @n pixels of @channels of the channels: from planes, @pitch bytes apart, to channels last. */
+static void interleave(const struct conv_run *r, const uint8_t *x, int64_t pitch, int64_t channels, int64_t n,
+		       uint8_t *y)
+{
+	int64_t c = r->k->g.c;
+
+	if (c == 3)
+		r->k->i8->f->convert->interleave3(x, pitch, n, y);
+	else if (c == 1)
+		memcpy(y, x, (size_t)n);
+	else
+		rvl_i8_transpose(x, pitch, channels, n, y, c);
+}
+
+/* The same for all channels of floats, some planes at a time. */
+static void quantise_pixels(const struct conv_run *r, int64_t at, int64_t n)
+{
+	const struct rvl_conv_geom *g = &r->k->g;
+	const float *x = (const float *)(const void *)r->x + at;
+	uint8_t planes[PLANES][PIXELS], *y = r->ordered + at * g->c;
+
+	for (int64_t c = 0; c < g->c; c += PLANES) {
+		int64_t some = rvl_least(PLANES, g->c - c);
+
+		for (int64_t i = 0; i < some; i++)
+			r->k->i8->f->convert->quantize(r->k->d.quantise, x + (c + i) * g->xp.c, n, planes[i]);
+		interleave(r, planes[0], PIXELS, some, n, y + c);
+	}
+}
+
+/* @n pixels of the image, at most PIXELS, from PLAIN to channels last. */
 static void order_pixels(const struct conv_run *r, int64_t at, int64_t n)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
 
-	if (g->c == 3)
-		r->k->i8->f->convert->interleave3(r->x + at, g->xp.c, n, r->ordered + at * g->c);
+	if (r->k->d.quantise)
+		quantise_pixels(r, at, n);
 	else
-		rvl_i8_transpose(r->x + at, g->xp.c, g->c, n, r->ordered + at * g->c, g->c);
+		interleave(r, r->x + at, g->xp.c, g->c, n, r->ordered + at * g->c);
 }
 
 static void order_part(void *arg, uint32_t i)
@@ -291,7 +328,7 @@ static bool widens_windows(const struct conv_run *r)
 	const struct rvl_i8_mat *m = r->k->i8;
 
 	return m->widens && m->gathers && !m->bits && m->planes == 1 && m->groups == 1 && m->f->widen_window &&
-	       r->past[0] && !is_ordered(&r->k->g.xp, r->k->g.c);
+	       r->past[0] && !reads_in_place(r->k);
 }
 
 /* Whether the windows are those of int8/winograd.h. */
@@ -462,9 +499,11 @@ static const uint8_t *find_zeros(const struct rvl_kernel *k, uint8_t *mem)
 }
 
 /* Scratch for the image, and for the results, in the order of the micro-kernels; 0: none. */
-static int64_t ordered_bytes(const struct rvl_conv_geom *g)
+static int64_t ordered_bytes(const struct rvl_kernel *k)
 {
-	return is_ordered(&g->xp, g->c) ? 0 : rvl_round_up(g->h * g->w * g->c + RVL_I8_BEYOND, 64);
+	const struct rvl_conv_geom *g = &k->g;
+
+	return reads_in_place(k) ? 0 : rvl_round_up(g->h * g->w * g->c + RVL_I8_BEYOND, 64);
 }
 
 static int64_t result_bytes(const struct rvl_kernel *k)
@@ -479,7 +518,8 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 {
 	const struct rvl_conv_geom *g = &k->g;
 	struct conv_run r = { .k = k, .ordered = scratch };
-	uint8_t *results = r.ordered + ordered_bytes(g);
+	int64_t size = k->d.quantise ? (int64_t)sizeof(float) : 1, ordered = ordered_bytes(k);
+	uint8_t *results = r.ordered + ordered;
 
 	r.prepared = results + result_bytes(k);
 	r.zeros = find_zeros(k, r.prepared);
@@ -487,12 +527,12 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 	r.y_step = pixel_step(&g->yp, g->m);
 	r.added = rvl_q_with_bias(k, in).added;
 	for (int64_t n = 0; n < g->n; n++) {
-		r.x = (const uint8_t *)in[0] + n * g->xp.n;
+		r.x = (const uint8_t *)in[0] + n * g->xp.n * size;
 		r.y = (uint8_t *)out[0] + n * g->yp.n;
 		r.floats = k->q.floats ? (float *)out[0] + n * g->yp.n : NULL;
-		r.pixels = ordered_bytes(g) ? r.ordered : r.x;
+		r.pixels = ordered ? r.ordered : r.x;
 		r.results = result_bytes(k) ? results : r.y;
-		if (ordered_bytes(g))
+		if (ordered)
 			rvl_parallel(pool, (uint32_t)parts(g->h * g->w), order_part, &r);
 		find_rows(&r);
 		if (k->i8->dw)
@@ -515,7 +555,7 @@ static int64_t ordered_rows_bytes(const struct rvl_kernel *k, int64_t rows)
 	const struct rvl_conv_geom *g = &k->g;
 	int64_t most = (rows - 1) * g->s[0] + (g->k[0] - 1) * g->d[0] + 1;
 
-	if (is_ordered(&g->xp, g->c))
+	if (reads_in_place(k))
 		return 0;
 	return rvl_round_up(rvl_least(most, g->h) * g->w * g->c + RVL_I8_BEYOND, 64);
 }
@@ -546,7 +586,7 @@ static void run_rows(const struct rvl_kernel *k, const struct rvl_rows *c)
 		.scratch = c->scratch + ordered_rows_bytes(k, c->past - c->first),
 	};
 
-	if (!is_ordered(&g->xp, g->c))
+	if (!reads_in_place(k))
 		r.pixels = order_rows(&r, c);
 	r.zeros = find_zeros(k, j.scratch);
 	find_rows(&r);
@@ -676,7 +716,7 @@ static int setup_fast(struct rvl_kernel *k)
 
 	if (!g->m || !fits(g))
 		return 0;	/* the reference needs no copies */
-	k->scratch = (size_t)(ordered_bytes(g) + result_bytes(k));
+	k->scratch = (size_t)(ordered_bytes(k) + result_bytes(k));
 	k->run = run_fast;
 	k->rows = result_bytes(k) || k->q.floats ? NULL : &rvl_rows_qconv;
 	rc = depthwise ? setup_depthwise(k) : setup_dense(k);
@@ -689,7 +729,7 @@ static int setup_fast(struct rvl_kernel *k)
 	return 0;
 }
 
-int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
+static int setup_any(struct rvl_kernel *k, bool reference, char *why)
 {
 	const struct rvl_kernel_desc *d = &k->d;
 	int rc = rvl_conv_geometry(d, &d->in[1], &k->g, why);
@@ -707,4 +747,13 @@ int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
 	if (reference || !d->in[1].data || (d->n_in > 2 && !d->in[2].data && !k->q.floats))
 		return 0;
 	return setup_fast(k);
+}
+
+int rvl_setup_qconv(struct rvl_kernel *k, bool reference, char *why)
+{
+	int rc = setup_any(k, reference, why);
+
+	if (!rc && k->d.quantise && k->run != run_fast)
+		return rvl_why(why, "the kernel does not quantise its operand");
+	return rc;
 }

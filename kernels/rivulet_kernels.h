@@ -52,6 +52,11 @@ struct rvl_kernel_desc {
 	/* Of RVL_OP_CHAIN: what rvl_chain_pack() wrote, a multiple of 8 bytes. Borrowed. */
 	const void *parts;
 	uint32_t parts_size;
+	/*
+	 * Of RVL_OP_Q_CONV inside a chain: the kernel reads operand 0, dense in PLAIN, as float32 and quantises it
+	 * so. in[0] describes the quantised image. Borrowed. Else NULL.
+	 */
+	const struct rvl_i8_quantize *quantise;
 	struct rvl_kernel_arg in[RVL_MAX_IN];
 	struct rvl_kernel_arg out[RVL_MAX_OUT];
 };

@@ -12,16 +12,6 @@ static inline int64_t qb_words(int64_t channels)
 	return (channels + 63) / 64;
 }
 
-static inline struct rvl_tensor *qb_const(struct qg *q, enum rvl_type type, struct rvl_shape shape,
-					  const void *data)
-{
-	struct rvl_tensor *t = NULL;
-
-	if (!q->rc)
-		q->rc = rvl_tensor_const(q->g, NULL, type, &shape, data, &t, &q->err);
-	return t;
-}
-
 /* A tensor of the bits of an image of this shape. */
 static inline struct rvl_tensor *qb_bits(struct qg *q, int64_t n, int64_t c, int64_t h, int64_t w)
 {
@@ -48,7 +38,7 @@ static inline struct rvl_tensor *qb_weights(struct qg *q, int64_t m, int64_t c, 
 		data[i] = qg_random(q) & (i % words == words - 1 ? last : ~0ull);
 	if (!data)
 		q->rc = -1;
-	t = qb_const(q, RVL_TYPE_U64, (struct rvl_shape){ 4, { m, kh, kw, words } }, data);
+	t = qg_const(q, RVL_TYPE_U64, (struct rvl_shape){ 4, { m, kh, kw, words } }, data);
 	free(data);
 	return t;
 }
@@ -64,7 +54,7 @@ static inline struct rvl_tensor *qb_floats(struct qg *q, int64_t rows, int64_t c
 			  (qg_range(q, 0, 7) ? 1 : -1);
 	if (!data)
 		q->rc = -1;
-	t = qb_const(q, RVL_TYPE_F32,
+	t = qg_const(q, RVL_TYPE_F32,
 		     rows > 1 ? (struct rvl_shape){ 2, { rows, cols } } : (struct rvl_shape){ 1, { cols } },
 		     data);
 	free(data);
@@ -84,7 +74,7 @@ static inline struct rvl_tensor *qb_thresholds(struct qg *q, int64_t m, int64_t 
 	}
 	if (!data)
 		q->rc = -1;
-	t = qb_const(q, RVL_TYPE_S32, (struct rvl_shape){ 1, { m } }, data);
+	t = qg_const(q, RVL_TYPE_S32, (struct rvl_shape){ 1, { m } }, data);
 	free(data);
 	return t;
 }

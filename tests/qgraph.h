@@ -104,6 +104,17 @@ static inline struct rvl_tensor *qg_bias(struct qg *q, int64_t m, int32_t top)
 	return t;
 }
 
+/* A constant tensor, from a copy of @data. */
+static inline struct rvl_tensor *qg_const(struct qg *q, enum rvl_type type, struct rvl_shape shape,
+					  const void *data)
+{
+	struct rvl_tensor *t = NULL;
+
+	if (!q->rc)
+		q->rc = rvl_tensor_const(q->g, NULL, type, &shape, data, &t, &q->err);
+	return t;
+}
+
 static inline struct rvl_node *qg_node(struct qg *q, enum rvl_op op, const char *name,
 				       uint32_t n_in, struct rvl_tensor *const *in,
 				       struct rvl_tensor *out)
@@ -121,6 +132,18 @@ static inline struct rvl_node *qg_node(struct qg *q, enum rvl_op op, const char 
 	rvl_node_set_out(n, 0, out);
 	n->n_out = 1;
 	return n;
+}
+
+/* A QuantizeLinear or DequantizeLinear of these parameters, from @x to @y. */
+static inline struct rvl_tensor *qg_convert(struct qg *q, enum rvl_op op, struct rvl_tensor *x, struct rvl_tensor *y,
+					    float scale, uint8_t zp)
+{
+	const struct rvl_shape one = { 0, { 0 } };
+	struct rvl_tensor *in[3] = { x, qg_const(q, RVL_TYPE_F32, one, &scale),
+				     qg_const(q, y->type == RVL_TYPE_F32 ? x->type : y->type, one, &zp) };
+
+	qg_node(q, op, NULL, 3, in, y);
+	return y;
 }
 
 static inline int64_t qg_out_dim(int64_t in, int64_t k, int64_t s, int64_t d, int64_t p0,

@@ -4,7 +4,8 @@
  * than its share of the second-level cache, is written to memory and read back. The kernel of a
  * chain computes such operators together, in stripes of rows (kernels/chain.c), so that the value has
  * no memory but a few rows. Element-wise operators on float32 are joined in the same way and computed in
- * blocks (kernels/chain_elements.c). All results but the last one are read inside the chain only.
+ * blocks (kernels/chain_elements.c). All results but the last one are read inside the chain only. A
+ * convolution and the quantisation in front of it are a chain, too, however small the image is.
  */
 #include "base/math.h"
 #include "pass/pass.h"
@@ -78,10 +79,16 @@ static bool has(const struct rvl_node_chain *c, const struct rvl_node *n)
 	return false;
 }
 
+/* Whether the chain begins with a quantisation, which its first operator does. */
+static bool has_front(const struct rvl_node_chain *c)
+{
+	return c->node[0]->op == RVL_OP_QUANTIZE;
+}
+
 /* The nodes of both; those of @a come first, and only the last of @b is read outside. */
 static bool append(struct rvl_node_chain *a, const struct rvl_node_chain *b)
 {
-	if (a->n + b->n > RVL_CHAIN_MAX)
+	if (a->n + b->n > RVL_CHAIN_MAX || has_front(b))
 		return false;
 	memcpy(a->node + a->n, b->node, b->n * sizeof(*b->node));
 	a->n += b->n;
@@ -110,7 +117,7 @@ static int64_t row_bytes(const struct rvl_node_chain *c)
 			if (c->node[i]->in[0] == c->node[j]->out[0] || (c->node[i]->n_in > 1 &&
 			    c->node[i]->in[1] == c->node[j]->out[0]))
 				rows[j] = rvl_max(rows[j], rvl_min(need, c->node[j]->out[0]->shape.dim[2]));
-		if (i < c->n - 1)
+		if (i < c->n - 1 && c->node[i]->op != RVL_OP_QUANTIZE)
 			bytes += rows[i] * c->node[i]->out[0]->shape.dim[1] * c->node[i]->out[0]->shape.dim[3];
 	}
 	return bytes;
@@ -132,6 +139,12 @@ static bool fits(const struct rvl_node_chain *c, enum joins kind)
 	return operands <= RVL_MAX_IN && weights <= MOST_WEIGHTS && row_bytes(c) <= RVL_CHAIN_BYTES;
 }
 
+/* Whether the node is in a chain that is computed in stripes. */
+static bool in_stripes(const struct rvl_node *n)
+{
+	return n->chain && n->chain->n > 1U + has_front(n->chain);
+}
+
 /* An operator without a window that follows a chain reads its rows from the cache, however many. */
 static bool worth(const struct rvl_tensor *t, const struct rvl_node *n, enum joins kind)
 {
@@ -140,7 +153,7 @@ static bool worth(const struct rvl_tensor *t, const struct rvl_node *n, enum joi
 
 	if (kind == ELEMENTS)
 		return rvl_tensor_bytes(t) > ELEMENTS_SHARE;
-	return rvl_tensor_bytes(t) > SHARE || (t->producer->chain && !window);
+	return rvl_tensor_bytes(t) > SHARE || (in_stripes(t->producer) && !window);
 }
 
 /* Writes what is a chain now into all its nodes. */
@@ -171,6 +184,24 @@ static int join(struct chains *c, struct rvl_tensor *t, struct rvl_node *n)
 		return 0;
 	rc = settle(c, &a);
 	return rc ? rc : 1;
+}
+
+/*
+ * A convolution quantises its image itself as it reads it. Of an image in NHWC it would have to make a copy,
+ * which it does of one in PLAIN anyway. prove() asks its kernel.
+ */
+static int take_front(struct chains *c, struct rvl_node *n)
+{
+	struct rvl_tensor *t = n->in[0];
+	struct rvl_node *q = t ? t->producer : NULL;
+	struct rvl_node_chain both = { .n = 2, .node = { q, n } };
+
+	if (n->op != RVL_OP_Q_CONV || n->stochastic || !q || q->op != RVL_OP_QUANTIZE || q->place != RVL_PLACE_CPU || q->free ||
+	    !is_private(t) || t->n_users != 1 || t->bounded || n->out[0]->bounded || t->layout != RIVULET_LAYOUT_PLAIN ||
+	    q->in[0]->type != RVL_TYPE_F32 || q->in[0]->layout != RIVULET_LAYOUT_PLAIN || q->in[0]->pitched ||
+	    q->in[0]->data || !rvl_scale_is_constant(q))
+		return 0;
+	return settle(c, &both);
 }
 
 /* A value that a shortcut reads joins when what the other way makes of it has joined. */
@@ -209,9 +240,13 @@ static int make_chains(struct chains *c)
 	struct rvl_graph *g = c->g;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < g->n_nodes && !rc; i++)
-		if (g->nodes[i]->place == RVL_PLACE_CPU && !g->nodes[i]->free)
+	for (uint32_t i = 0; i < g->n_nodes && !rc; i++) {
+		if (g->nodes[i]->place != RVL_PLACE_CPU || g->nodes[i]->free)
+			continue;
+		rc = take_front(c, g->nodes[i]);
+		if (!rc)
 			rc = join_operands(c, g->nodes[i]);
+	}
 	for (uint32_t i = 0; i < g->n_nodes && !rc; i++)
 		if (rvl_ends_chain(g->nodes[i]))
 			rc = prove(c, g->nodes[i]->chain);

@@ -247,8 +247,13 @@ static void note_chain(struct rivulet_explain *e, const struct rvl_node *n, uint
 	bool rows = n->out[0]->layout == RIVULET_LAYOUT_NHWC;
 	char text[80];
 
-	snprintf(text, sizeof(text), "in %s with the operators of step %u",
-		 rows ? "stripes of rows" : "blocks of elements", step);
+	if (n->op == RVL_OP_QUANTIZE)
+		snprintf(text, sizeof(text), "by the convolution of step %u as it reads its image", step);
+	else if (n->chain->n == 2 && n->chain->node[0]->op == RVL_OP_QUANTIZE)
+		return;
+	else
+		snprintf(text, sizeof(text), "in %s with the operators of step %u",
+			 rows ? "stripes of rows" : "blocks of elements", step);
 	r->reason = both(e, r->reason, text);
 }
 

@@ -148,7 +148,7 @@ static void same_rows(struct chain *c, struct step *s, uint32_t n)
 		return;
 	s->d.n_in = 2;
 	for (uint32_t i = 0; i + 1 < n; i++)
-		if (rvl_shape_equal(&c->step[i].d.out[0].shape, &x->shape)) {
+		if (c->step[i].d.out[0].layout == NHWC && rvl_shape_equal(&c->step[i].d.out[0].shape, &x->shape)) {
 			s->d.in[1] = c->step[i].d.out[0];
 			s->in[1] = RVL_CHAIN_MADE + i;
 			return;
@@ -218,26 +218,43 @@ static void finish(struct chain *c)
 	c->threads = test_rnd(7);
 }
 
-/* Between 2 and MOST operators on an image of up to 40 rows, in a batch of one or two. */
-static void make(struct chain *c, long seed)
+/* The chain's image is one of floats, that the first operator quantises; often with few channels. */
+static void add_front(struct chain *c)
 {
-	uint32_t want, tries = 0;
+	struct step *s = &c->step[0];
+	struct rvl_kernel_arg *x = &c->d.in[0], one = { .type = RVL_TYPE_F32, .shape = { 1, { 1 } } };
 
-	test_seed(seed);
-	do {
-		memset(c, 0, sizeof(*c));
-		image(&c->d.in[0], byte_type(), 1 + !test_rnd(4), 2 + test_rnd(30), 3 + test_rnd(38),
-		      3 + test_rnd(20));
-		if (!test_rnd(4))
-			c->d.in[0].layout = RIVULET_LAYOUT_PLAIN;
-		c->x = test_guarded(test_bytes(&c->d.in[0]), 1);
-		c->in[0] = c->x.p;
-		c->d.n_in = 1;
-		want = 2 + test_rnd(MOST - 1);
-		while (c->n < want && tries++ % 20 < 19)
-			add_step(c);
-	} while (c->n < 2);
-	finish(c);
+	memset(s, 0, sizeof(*s));
+	if (test_rnd(2))
+		x->shape.dim[1] = 1 + 2 * test_rnd(2);
+	rvl_attr_init(&s->d.attr);
+	s->d.op = RVL_OP_QUANTIZE;
+	s->d.n_in = 3;
+	s->d.n_out = 1;
+	s->d.out[0] = *x;
+	*x = (struct rvl_kernel_arg) { .type = RVL_TYPE_F32, .shape = x->shape };
+	s->d.in[0] = *x;
+	c->x = test_guarded(test_bytes(x), 4);
+	for (int64_t i = 0; i < rvl_shape_count(&x->shape); i++)
+		((float *)(void *)c->x.p)[i] = (float)test_rnd(4000) / 200 - 10;
+	c->in[0] = c->x.p;
+	s->w = test_guarded(sizeof(float), 4);
+	*(float *)(void *)s->w.p = 0.01f + (float)test_rnd(100) / 1000;
+	s->d.in[1] = one;
+	s->d.in[1].data = s->w.p;
+	s->in[1] = add_input(c, &one, s->w.p, true);
+	s->b = test_guarded(1, 1);
+	one.type = s->d.out[0].type;
+	s->d.in[2] = one;
+	s->d.in[2].data = s->b.p;
+	s->in[2] = add_input(c, &one, s->b.p, true);
+	s->y = test_guarded(test_bytes(&s->d.out[0]), 1);
+	c->n = 1;
+}
+
+static bool has_front(const struct chain *c)
+{
+	return c->step[0].d.op == RVL_OP_QUANTIZE;
 }
 
 static void drop(struct chain *c)
@@ -250,6 +267,45 @@ static void drop(struct chain *c)
 	test_drop(&c->x);
 	test_drop(&c->y);
 	free(c->parts);
+}
+
+/* Between 2 and MOST operators on an image of up to 40 rows, in a batch of one or two. */
+static void make(struct chain *c, long seed)
+{
+	uint32_t want, tries = 0;
+
+	test_seed(seed);
+	do {
+		memset(c, 0, sizeof(*c));
+		image(&c->d.in[0], byte_type(), 1 + !test_rnd(4), 2 + test_rnd(30), 3 + test_rnd(38),
+		      3 + test_rnd(20));
+		if (!test_rnd(4))
+			c->d.in[0].layout = RIVULET_LAYOUT_PLAIN;
+		c->d.n_in = 1;
+		if (c->d.in[0].layout != NHWC && test_rnd(3)) {
+			add_front(c);
+		} else {
+			c->x = test_guarded(test_bytes(&c->d.in[0]), 1);
+			c->in[0] = c->x.p;
+		}
+		want = 2 + test_rnd(MOST - 1);
+		while (c->n < want && tries++ % 20 < 19)
+			add_step(c);
+		if (c->n < 2)
+			drop(c);
+	} while (c->n < 2);
+	if (has_front(c) && c->n == 2 && test_rnd(2))	/* stripes are in NHWC */
+		c->step[1].d.out[0].layout = RIVULET_LAYOUT_PLAIN;
+	finish(c);
+}
+
+static void make_with_front(struct chain *c, uint32_t operators)
+{
+	make(c, 0);
+	for (long seed = 1; !has_front(c) || c->n != operators; seed++) {
+		drop(c);
+		make(c, seed);
+	}
 }
 
 /* Every operator for all its rows, by the scalar reference. */
@@ -291,7 +347,7 @@ static bool is_chain(struct chain *c)
 
 START_TEST(chains_equal_their_operators)
 {
-	int chains = 0;
+	int chains = 0, fronts = 0;
 
 	for (long i = 0; i < random_cases(400); i++) {
 		struct chain c;
@@ -301,6 +357,7 @@ START_TEST(chains_equal_their_operators)
 		rvl_tables_force(i % 2 ? RVL_TABLES_ALWAYS : RVL_TABLES_MEASURED);
 		if (is_chain(&c)) {
 			chains++;
+			fronts += has_front(&c);
 			run_steps(&c);
 			set = test_each_set(differs, &c);
 			ck_assert_msg(!set, "chain %ld of %u operators differs with %s", i, c.n, set);
@@ -308,6 +365,7 @@ START_TEST(chains_equal_their_operators)
 		drop(&c);
 	}
 	ck_assert_int_gt(chains, random_cases(400) / 2);
+	ck_assert_int_gt(fronts, random_cases(400) / 20);
 	rvl_cpu_force(NULL, NULL);
 	rvl_tables_force(RVL_TABLES_MEASURED);
 }
@@ -373,12 +431,79 @@ START_TEST(descriptors_keep_chains)
 }
 END_TEST
 
+/* The kernel of damaged bytes says what is wrong. */
+static void check_refused(struct chain *c, const char *error)
+{
+	struct rvl_kernel *k;
+	char why[RVL_WHY_MAX] = "";
+
+	ck_assert_int_ne(rvl_kernel_new(&c->d, false, &k, why), 0);
+	ck_assert_msg(strstr(why, error), "%s", why);
+}
+
+/* What is quantised must be an image of floats that lies as it is described, by constants that are known. */
+START_TEST(fronts_are_checked)
+{
+	struct rvl_kernel_arg *arg;
+	struct chain c;
+	const void *data;
+
+	make_with_front(&c, 2);
+	arg = c.d.in;
+	data = arg[1].data;
+	arg[1].data = NULL;
+	check_refused(&c, "by constants");
+	arg[1].data = data;
+	arg[0].pitched = true;
+	check_refused(&c, "pitches that the kernel does not address");
+	arg[0].pitched = false;
+	arg[0].layout = NHWC;
+	check_refused(&c, "operand 0 of operator 0 is not what the chain has");
+	arg[0].layout = RIVULET_LAYOUT_PLAIN;
+	arg[0].type = RVL_TYPE_S32;
+	check_refused(&c, "operand 0 of operator 0 is not what the chain has");
+	drop(&c);
+}
+END_TEST
+
+static void finish_again(struct chain *c)
+{
+	free(c->parts);
+	test_drop(&c->y);
+	finish(c);
+}
+
+/* A front that nothing reads, and one that a second operator reads. */
+START_TEST(only_a_first_operator_reads_a_front)
+{
+	struct test_guarded other;
+	struct chain c;
+
+	make_with_front(&c, 3);
+	other = test_guarded(test_bytes(&c.step[1].d.in[0]), 1);
+	c.step[1].in[0] = add_input(&c, &c.step[1].d.in[0], other.p, false);
+	finish_again(&c);
+	check_refused(&c, "operator 1 does not quantise its operand");
+	test_drop(&other);
+	drop(&c);
+	make_with_front(&c, 3);
+	c.step[2].in[0] = RVL_CHAIN_MADE;
+	c.step[2].d.in[0] = c.step[0].d.out[0];
+	finish_again(&c);
+	check_refused(&c, "operator 2 does not quantise its operand");
+	drop(&c);
+}
+END_TEST
+
 /* Every bit of a chain is inverted once: the kernel is refused, or runs within its memory. */
 START_TEST(damaged_chains_stay_in_their_memory)
 {
 	struct chain c;
 
-	make(&c, 5);
+	if (_i)
+		make_with_front(&c, 1 + (uint32_t)_i);
+	else
+		make(&c, 5);
 	for (uint32_t i = 0; i < c.d.parts_size; i++) {
 		uint8_t *p = (uint8_t *)c.parts + i;
 		struct rvl_kernel *k;
@@ -566,7 +691,9 @@ int main(void)
 	tcase_add_test(t, chains_equal_their_operators);
 	tcase_add_test(t, tiles_of_a_short_row_have_their_memory);
 	tcase_add_test(t, descriptors_keep_chains);
-	tcase_add_test(t, damaged_chains_stay_in_their_memory);
+	tcase_add_test(t, fronts_are_checked);
+	tcase_add_test(t, only_a_first_operator_reads_a_front);
+	tcase_add_loop_test(t, damaged_chains_stay_in_their_memory, 0, 3);
 	tcase_add_test(t, memory_is_that_of_a_stripe);
 	tcase_add_loop_test(t, chains_of_elements_equal_their_operators, 0, 6);
 	tcase_add_loop_test(t, damaged_elements_stay_in_their_memory, 0, 2);

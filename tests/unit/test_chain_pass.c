@@ -87,15 +87,72 @@ static void small(void)
 	qg_output(&q, conv(conv(begin(), 24, 3, 1, 24), 4, 1, 4, 1));
 }
 
-static struct rvl_tensor *floats(int64_t n)
+static struct rvl_tensor *float_tensor(struct rvl_shape shape)
 {
 	struct rvl_tensor *t;
 
 	ck_assert(!rvl_tensor_new(q.g, NULL, &t, &q.err));
 	t->type = RVL_TYPE_F32;
-	t->shape = (struct rvl_shape){ 2, { 64, n } };
+	t->shape = shape;
 	t->shaped = true;
 	return t;
+}
+
+static struct rvl_tensor *floats(int64_t n)
+{
+	return float_tensor((struct rvl_shape){ 2, { 64, n } });
+}
+
+/* An image of floats that the caller has, as bytes. */
+static struct rvl_tensor *quantised(int64_t channels, int64_t side)
+{
+	struct rvl_tensor *x = float_tensor((struct rvl_shape){ 4, { 1, channels, side, side } });
+	struct rvl_tensor *y = qg_tensor(&q, NULL, RVL_TYPE_U8, x->shape, 0.03f, 3);
+
+	qg_input(&q, x);
+	return qg_convert(&q, RVL_OP_QUANTIZE, x, y, 0.03f, 3);
+}
+
+static void front(void)
+{
+	qg_output(&q, conv(quantised(3, 40), 24, 3, 2, 1));
+}
+
+static void front_of_one_channel(void)
+{
+	qg_output(&q, conv(quantised(1, 40), 24, 3, 1, 1));
+}
+
+/* The next operator has no window, and its operand stays in the cache. */
+static void front_and_table(void)
+{
+	struct rvl_tensor *t = conv(quantised(3, 40), 24, 3, 2, 1);
+
+	qg_output(&q, conv(add(t, t), 4, 1, 4, 1));
+}
+
+static void front_of_two(void)
+{
+	struct rvl_tensor *t = quantised(3, 40);
+
+	qg_output(&q, conv(t, 24, 3, 2, 1));
+	qg_output(&q, conv(t, 8, 3, 2, 1));
+}
+
+static void front_that_is_output(void)
+{
+	struct rvl_tensor *t = quantised(3, 40);
+
+	qg_output(&q, conv(t, 24, 3, 2, 1));
+	qg_output(&q, t);
+}
+
+/* The quantisation, and two operators in stripes. */
+static void front_of_stripes(void)
+{
+	struct rvl_tensor *t = conv(quantised(3, 208), 144, 3, 2, 1);
+
+	qg_output(&q, conv(conv(t, 144, 3, 1, 144), 4, 1, 4, 1));
 }
 
 static struct rvl_tensor *element_step(enum rvl_op op, struct rvl_tensor *a, struct rvl_tensor *b)
@@ -132,6 +189,7 @@ struct result {
 	uint32_t steps, rows;
 	uint64_t arena;
 	char note[256];	/* of the last row in a chain */
+	char first[256];
 };
 
 static void compile(void (*build)(void), bool chains, struct result *r)
@@ -144,6 +202,7 @@ static void compile(void (*build)(void), bool chains, struct result *r)
 	run_graph(&q, build, &opt, 9, &e, &run);
 	r->rows = e.n_rows;
 	r->note[0] = 0;
+	snprintf(r->first, sizeof(r->first), "%s", e.rows[0].reason);
 	for (uint32_t i = 0; i < e.n_rows; i++)
 		if (strstr(e.rows[i].reason, "with the operators of step"))
 			snprintf(r->note, sizeof(r->note), "%s", e.rows[i].reason);
@@ -166,6 +225,12 @@ START_TEST(what_is_joined)
 		{ small, 3, 3, 0 },
 		{ elements, 1, 3, 256 << 10 },
 		{ few_elements, 3, 3, 0 },
+		{ front, 1, 2, 0 },
+		{ front_of_one_channel, 1, 2, 0 },
+		{ front_and_table, 3, 4, 0 },
+		{ front_of_two, 4, 4, 0 },
+		{ front_that_is_output, 2, 2, 0 },
+		{ front_of_stripes, 2, 4, 1400 << 10 },
 	};
 	static struct result on, off;
 
@@ -190,6 +255,11 @@ START_TEST(a_row_has_how_its_chain_is_divided)
 	ck_assert_msg(strstr(r.note, "in blocks of elements"), "%s", r.note);
 	compile(few_elements, true, &r);
 	ck_assert_str_eq(r.note, "");
+	compile(front, true, &r);
+	ck_assert_str_eq(r.note, "");
+	ck_assert_msg(strstr(r.first, "by the convolution of step 0"), "%s", r.first);
+	compile(front_of_stripes, true, &r);
+	ck_assert_msg(strstr(r.note, "in stripes of rows"), "%s", r.note);
 }
 END_TEST
 
@@ -198,7 +268,7 @@ int main(void)
 	Suite *s = suite_create("chain_pass");
 	TCase *t = add_case(s, "all", 60, NULL, NULL);
 
-	tcase_add_loop_test(t, what_is_joined, 0, 7);
+	tcase_add_loop_test(t, what_is_joined, 0, 13);
 	tcase_add_test(t, a_row_has_how_its_chain_is_divided);
 	return run_suite(s);
 }

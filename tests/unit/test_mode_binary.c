@@ -284,8 +284,8 @@ static struct rvl_tensor *floats_of(struct qg *q, struct rvl_tensor *x)
 	const struct rvl_shape one = { 0, { 0 } };
 	int16_t zp = (int16_t)x->quant.zp[0];
 	struct rvl_tensor *y = qb_image(q, x->shape);
-	struct rvl_tensor *in[3] = { x, qb_const(q, RVL_TYPE_F32, one, x->quant.scale),
-				     qb_const(q, RVL_TYPE_S16, one, &zp) };
+	struct rvl_tensor *in[3] = { x, qg_const(q, RVL_TYPE_F32, one, x->quant.scale),
+				     qg_const(q, RVL_TYPE_S16, one, &zp) };
 
 	qg_node(q, RVL_OP_DEQUANTIZE, "floats", 3, in, y);
 	return y;
@@ -491,18 +491,6 @@ START_TEST(other_arrays_equal_the_interpreter)
 }
 END_TEST
 
-/* A QuantizeLinear or DequantizeLinear of these parameters. */
-static struct rvl_tensor *convert(struct qg *q, enum rvl_op op, struct rvl_tensor *x, struct rvl_tensor *y,
-				  float scale, uint8_t zp)
-{
-	const struct rvl_shape one = { 0, { 0 } };
-	struct rvl_tensor *in[3] = { x, qb_const(q, RVL_TYPE_F32, one, &scale),
-				     qb_const(q, y->type == RVL_TYPE_F32 ? x->type : y->type, one, &zp) };
-
-	qg_node(q, op, NULL, 3, in, y);
-	return y;
-}
-
 static struct rvl_tensor *plain_bytes(struct qg *q, const struct rvl_tensor *like)
 {
 	struct rvl_tensor *t = qb_image(q, like->shape);
@@ -539,12 +527,12 @@ START_TEST(takes_quantisation_in)
 	x = qb_image(&q, (struct rvl_shape){ 4, { 1, 64, 5, 6 } });
 	x->type = RVL_TYPE_U8;
 	qg_input(&q, x);
-	f = convert(&q, RVL_OP_DEQUANTIZE, x, qb_image(&q, x->shape), 1.0f / 128, 120);
+	f = qg_convert(&q, RVL_OP_DEQUANTIZE, x, qb_image(&q, x->shape), 1.0f / 128, 120);
 	bits = qb_sign(&q, "sign", f);
 	c.type = RVL_TYPE_F32;
 	c.shortcut = f;
 	y = qb_conv(&q, "layer", bits, &c, NULL);
-	y = convert(&q, RVL_OP_QUANTIZE, y, plain_bytes(&q, y), 0.05f, 100);
+	y = qg_convert(&q, RVL_OP_QUANTIZE, y, plain_bytes(&q, y), 0.05f, 100);
 	qg_output(&q, y);
 	qg_output(&q, bits);
 	ck_assert_msg(!q.rc, "%s", q.err.msg);

@@ -268,7 +268,8 @@ START_TEST(explain_program)
 	ck_assert_int_eq(in_dir("compile models/lenet.onnx -q --cpu-only -o %s/c.rvp"), 0);
 	ck_assert_int_eq(in_dir("explain %s/c.rvp"), 0);
 	SAYS("board cpu");
-	SAYS("QConv             1x6x28x28   nhwc     cpu");
+	SAYS("image_QuantizeLinear .. c1");
+	SAYS("QConv             1x16x10x10  nhwc     cpu");
 }
 END_TEST
 
