@@ -138,10 +138,14 @@ TARGET INLINE void wino_tile(const int16_t *v, int64_t v_step, const int16_t *u,
 TARGET static void wino_multiply(const int16_t *v, int64_t v_step, const int16_t *u, int64_t kc, int rows,
 				 int32_t *m)
 {
-	if (rows > MR / 2)
+	if (rows > 4)
 		wino_tile(v, v_step, u, kc, rows, m, MR);
+	else if (rows > 2)
+		wino_tile(v, v_step, u, kc, rows, m, 4);
+	else if (rows > 1)
+		wino_tile(v, v_step, u, kc, rows, m, 2);
 	else
-		wino_tile(v, v_step, u, kc, rows, m, MR / 2);
+		wino_tile(v, v_step, u, kc, rows, m, 1);
 }
 
 /* ---- results: A' m A / 4 ---- */
