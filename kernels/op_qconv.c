@@ -337,28 +337,18 @@ static bool has_tiles(const struct rvl_conv_geom *g)
 	return g->k[0] == 3 && g->k[1] == 3 && g->s[0] == 1 && g->s[1] == 1 && g->d[0] == 1 && g->d[1] == 1;
 }
 
-/* Workspace to compute the results four at a time; 0: they are not. */
-static int64_t winograd_bytes(const struct rvl_kernel *k)
-{
-	const struct rvl_conv_geom *g = &k->g;
-
-	if (!has_tiles(g))
-		return 0;
-	return rvl_i8_wino_scratch(k->i8, g->oh, g->ow);
-}
-
-static void point_at_tile(const void *ctx, int64_t oy, int64_t ox, const uint8_t *p[RVL_I8_WINO])
+static void point_at_tile(const void *ctx, int64_t oy, int64_t ox, const uint8_t **p)
 {
 	const struct conv_run *r = ctx;
 	const struct rvl_conv_geom *g = &r->k->g;
-	int64_t y0 = oy - g->pad[0], x0 = ox - g->pad[1];
+	int64_t y0 = oy - g->pad[0], x0 = ox - g->pad[1], side = r->k->i8->filter->side;
 
-	for (int i = 0; i < RVL_I8_WINO; i++) {
-		int64_t iy = y0 + i / RVL_I8_WINO_SIDE, ix = x0 + i % RVL_I8_WINO_SIDE;
-		bool in = iy >= 0 && iy < g->h && ix >= 0 && ix < g->w;
+	for (int64_t iy = y0; iy < y0 + side; iy++)
+		for (int64_t ix = x0; ix < x0 + side; ix++) {
+			bool in = iy >= 0 && iy < g->h && ix >= 0 && ix < g->w;
 
-		p[i] = in ? r->pixels + (iy * g->w + ix) * r->x_step : r->zeros;
-	}
+			*p++ = in ? r->pixels + (iy * g->w + ix) * r->x_step : r->zeros;
+		}
 }
 
 static void run_winograd(const struct conv_run *r, const struct rvl_pool *pool)
@@ -537,7 +527,7 @@ static int run_fast(const struct rvl_kernel *k, const void *const *in, void *con
 		find_rows(&r);
 		if (k->i8->dw)
 			rvl_parallel(pool, (uint32_t)g->oh, depthwise_row, &r);
-		else if (k->i8->tiled)
+		else if (k->i8->filter)
 			run_winograd(&r, pool);
 		else
 			run_dense(&r, pool);
@@ -661,8 +651,9 @@ static int setup_dense(struct rvl_kernel *k)
 	k->i8 = rvl_i8_pack(k, &s, &k->q);
 	if (!k->i8)
 		return -ENOMEM;
-	k->i8->tiled = s.tiled && winograd_bytes(k) > 0;
-	k->scratch += (size_t)(k->i8->tiled ? winograd_bytes(k) : rvl_i8_scratch(k->i8, s.rows));
+	k->i8->filter = s.tiled ? rvl_i8_wino_choose(k->i8, g->oh, g->ow) : NULL;
+	k->scratch += (size_t)(k->i8->filter ? rvl_i8_wino_scratch(k->i8, g->oh, g->ow) :
+			       rvl_i8_scratch(k->i8, s.rows));
 	return 0;
 }
 

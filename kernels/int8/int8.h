@@ -122,10 +122,9 @@ struct rvl_i8_dw {
 #define RVL_I8_DW_TAPS 256
 #define RVL_I8_BEYOND 32
 
-/* Values of a transformed tile; its side, and the results of a tile. */
-#define RVL_I8_WINO 16
-#define RVL_I8_WINO_SIDE 4
-#define RVL_I8_WINO_RESULTS 4
+/* Most values of a transformed tile, and most results of a tile. */
+#define RVL_I8_WINO_VALUES 36
+#define RVL_I8_WINO_RESULTS 16
 
 /* Requantises the results of a tile in up to @nr columns. */
 struct rvl_i8_wino_out {
@@ -139,25 +138,38 @@ struct rvl_i8_wino_out {
 };
 
 /*
- * Convolutions of 3 x 3 by Winograd's minimal filtering F(2 x 2, 3 x 3): tiles of 4 x 4 pixels and the
- * weights are transformed, multiplied value by value with sums over the channels, and the sums of a
- * tile transformed back to 2 x 2 results, with 16 products instead of 36. All values are integers:
- * the weights' transform is doubled along both axes, so that it divides nothing, and the sums are four
- * times the results. S. Winograd, Arithmetic Complexity of Computations, 1980; A. Lavin and S. Gray,
+ * Convolutions of 3 x 3 by Winograd's minimal filtering F(r x r, 3 x 3): tiles of (r + 2) x (r + 2) pixels
+ * and the weights are transformed, multiplied value by value with sums over the channels, and the sums of
+ * a tile transformed back to r x r results. With r = 2 that takes 16 products instead of 36, with r = 4 it
+ * takes 36 instead of 144. S. Winograd, Arithmetic Complexity of Computations, 1980; A. Lavin and S. Gray,
  * Fast Algorithms for Convolutional Neural Networks, CVPR 2016.
+ *
+ * All values are integers: each row of the weights' transform is multiplied by its denominators, so that it
+ * divides nothing, and the sums are multiples of the results, by 4 for r = 2, by 9 and a power of two up to
+ * 2^6 for r = 4. They are computed modulo 2^32. The inverse of 9 modulo 2^32 and a shift then give the
+ * results, exactly if these are within their @bits.
  */
 struct rvl_i8_winograd {
+	int results;	/* r */
+	int side;	/* r + 2 */
+	int bits;	/* results without the bias are less than 2^bits, and not less than -2^bits */
 	/* Writes @n channels of the pixels p, by rows: of value i, from v + i * step on, whole tiles of nr. */
-	void (*input)(const uint8_t *const p[RVL_I8_WINO], int64_t n, bool u8, int16_t *v, int64_t step);
+	void (*input)(const uint8_t *const *p, int64_t n, bool u8, int16_t *v, int64_t step);
 	/*
-	 * Transforms a block of columns, packed for gemm() as nine taps of @kc: value i to [kc / kr][nr][kr] from
-	 * u + i * step on.
+	 * Transforms @n channels of a block of columns, packed for gemm() as nine taps that are @tap bytes apart:
+	 * value i to [n / kr][nr][kr] from u + i * step on.
 	 */
-	void (*weights)(const int8_t *w, int64_t kc, int16_t *u, int64_t step);
-	/* m[row][nr] of one value, for @mr rows of which @rows exist; row i of @v begins at i * v_step. */
-	void (*multiply)(const int16_t *v, int64_t v_step, const int16_t *u, int64_t kc, int rows, int32_t *m);
+	void (*weights)(const int8_t *w, int64_t tap, int64_t n, int16_t *u, int64_t step);
+	/*
+	 * m[row][nr] of one value and @n channels, for @rows of @mr rows; row i of @v begins at i * v_step. @more:
+	 * adds to what is in @m.
+	 */
+	void (*multiply)(const int16_t *v, int64_t v_step, const int16_t *u, int64_t n, int rows, bool more,
+			 int32_t *m);
 	void (*output)(const struct rvl_i8_wino_out *o);
 };
+
+#define RVL_I8_FILTERS 2
 
 /* What decides from how many bits on a multiplication takes less time than a table. */
 enum rvl_i8_rows {
@@ -200,7 +212,7 @@ struct rvl_i8_kernels {
 	int table_bits[RVL_I8_ROWS];
 	/* Those that sort quads, for products of many columns; or NULL. */
 	const struct rvl_i8_kernels *bytes;
-	const struct rvl_i8_winograd *winograd;	/* or NULL */
+	const struct rvl_i8_winograd *winograd;	/* RVL_I8_FILTERS, of r = 2 and of 4; or NULL */
 	const struct rvl_i8_dw *dw;
 	const struct rvl_i8_convert *convert;
 	/* dst[i] = requantised sum[i] for i < 16 */

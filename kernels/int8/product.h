@@ -34,7 +34,7 @@ struct rvl_i8_mat {
 	bool gathers;
 	bool x_u8;
 	bool widens;		/* rows are copied as int16 */
-	bool tiled;		/* 3 x 3, computed in tiles of 2 x 2 results: int8/winograd.h */
+	const struct rvl_i8_winograd *filter;	/* 3 x 3, computed in tiles: int8/winograd.h; or NULL */
 	bool wide;		/* depthwise: the weights are int16 */
 	bool floats;		/* the results are floats */
 	int bits;		/* of the weights where the set has tables, else 0 */

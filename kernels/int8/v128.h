@@ -21,6 +21,8 @@
 #define V_SUB32 _mm_sub_epi32
 #define V_SRA32 _mm_srai_epi32
 #define V_SLL32 _mm_slli_epi32
+#define V_SLL16 _mm_slli_epi16
+#define V_MUL32 _mm_mullo_epi32
 #define V_SRL32 _mm_srli_epi32
 #define V_OR _mm_or_si128
 #define V_ADD16 _mm_add_epi16

@@ -20,6 +20,8 @@
 #define V_SUB32 _mm256_sub_epi32
 #define V_SRA32 _mm256_srai_epi32
 #define V_SLL32 _mm256_slli_epi32
+#define V_SLL16 _mm256_slli_epi16
+#define V_MUL32 _mm256_mullo_epi32
 #define V_SRL32 _mm256_srli_epi32
 #define V_OR _mm256_or_si256
 #define V_ADD16 _mm256_add_epi16

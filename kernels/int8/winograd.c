@@ -3,41 +3,47 @@
  * Runs a convolution of 3 x 3 tile by tile, divided in one of two ways. Either the pixels of a strip of
  * tiles are transformed once, for all columns, and the weights of a block of columns once for each strip.
  * Or the weights of several blocks are transformed together and kept for all tiles, and the pixels of a
- * group of tiles once for each time. Transformed weights take almost four times the memory of the packed
- * ones, so that they are not kept between runs.
+ * group of tiles once for each time. Transformed weights take four to eight times the memory of the
+ * packed ones, so that they are not kept between runs. Where an image has few tiles, those of some
+ * channels at a time serve all of it, and the products are added up.
  */
 #include "int8/winograd.h"
 
 #include "sizes.h"
 
 #define TAPS 9
-#define MOST_CHANNELS 1024	/* four times a sum of 9 * so many products of bytes is below 2^31 */
 #define LEAST_CHANNELS 16	/* fewer: the transforms take longer than the products they save */
-#define LEAST_TILES 12
-#define GROUP 12		/* tiles whose products are kept, a multiple of the rows of every set */
+#define LEAST_RESULTS 48
+#define GROUP 12		/* tiles of a batch or a part, a multiple of the rows of every set */
+#define MOST_BATCH 24		/* tiles of an image that are one batch */
+#define MOST_CHUNK 128	/* channels, whose transformed weights then stay in the second-level cache */
+#define LEAST_CHUNK 32
 #define MEMORY (144 << 10)	/* bytes of workspace, besides a share of the operands */
 #define SHARE 2
 #define PARTS 4			/* of the work, for each thread where there are several */
 #define APART 32		/* int16 between values, which else have few places of the cache in common */
+#define CALL_COST 1	/* of a call of the kernel, in products of a tile */
+#define PIXEL_COST 4	/* of a transformed pixel, in products */
+#define WEIGHT_COST 5	/* of a transformed weight */
+#define RESULT_COST 8	/* of a sum that is transformed to results */
 #define SHARED_COST 2		/* of a value that another thread transformed, in transforms */
 
 /* How a convolution is divided. */
 struct plan {
+	const struct rvl_i8_winograd *f;
+	int64_t values;		/* of a transformed tile */
 	int64_t tiles_w, tiles;
+	int64_t batch;		/* tiles whose products are kept */
+	int64_t chunk;		/* channels whose weights are transformed at a time: all, unless a batch is a strip */
 	int64_t v_step;		/* int16 of a tile's value */
 	int64_t u_step;		/* int16 of a value of the transformed weights */
-	int64_t u_bytes, m_bytes;	/* of a block: transformed weights, and products of a group */
+	int64_t u_bytes, m_bytes;	/* of a block: transformed weights, and products of a batch */
 	bool keeps_weights;	/* for all tiles; else it keeps pixels for all columns */
 	int64_t strip;		/* tiles whose pixels are kept: all, or a multiple of the kernel's rows */
 	int64_t v_bytes;	/* of these pixels */
 	int64_t blocks;		/* whose weights are kept */
 	int64_t lanes, parts;
 };
-
-static int64_t halves(int64_t n)
-{
-	return rvl_ceil_div(n, 2);
-}
 
 /* What the workspace may take, so that it adds little to the memory of the operands. */
 static int64_t memory_of(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
@@ -50,7 +56,7 @@ static int64_t memory_of(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
 
 static int64_t pixel_bytes(const struct plan *p, int64_t tiles)
 {
-	return tiles * RVL_I8_WINO * p->v_step * (int64_t)sizeof(int16_t);
+	return tiles * p->values * p->v_step * (int64_t)sizeof(int16_t);
 }
 
 /* One lane for each thread, unless these need too much memory, but two at least for several threads. */
@@ -60,6 +66,25 @@ static void divide(int64_t threads, int64_t lane_bytes, int64_t memory, struct p
 
 	p->lanes = rvl_least(threads, most < 2 ? 2 : most);
 	p->parts = p->lanes > 1 ? PARTS * p->lanes : 1;
+}
+
+/* Sizes that depend on the tiles of a batch and the channels of a chunk. */
+static void set_batch(const struct rvl_i8_mat *m, int64_t batch, int64_t chunk, struct plan *p)
+{
+	int64_t nr = m->f->nr;
+
+	p->batch = batch;
+	p->chunk = chunk;
+	p->u_step = chunk * nr + APART;
+	p->u_bytes = p->values * p->u_step * (int64_t)sizeof(int16_t);
+	p->m_bytes = p->values * batch * nr * (int64_t)sizeof(int32_t);
+}
+
+static int64_t bytes_of(const struct plan *p)
+{
+	if (p->keeps_weights)
+		return p->blocks * p->u_bytes + p->lanes * (p->v_bytes + p->m_bytes);
+	return p->v_bytes + p->lanes * (p->u_bytes + p->m_bytes);
 }
 
 /*
@@ -76,6 +101,19 @@ static void plan_strips(int64_t mr, int64_t threads, int64_t memory, struct plan
 	p->strip = rvl_round_up(rvl_ceil_div(p->tiles, rvl_ceil_div(p->tiles, most)), mr);
 	p->strip = rvl_least(p->tiles, p->strip);
 	p->v_bytes = pixel_bytes(p, p->strip);
+}
+
+/* Strips of few tiles are batches. The weights are transformed in chunks, the largest ones that fit @memory. */
+static void plan_few(const struct rvl_i8_mat *m, int64_t threads, int64_t memory, struct plan *p)
+{
+	int64_t chunk = MOST_CHUNK;
+
+	do {
+		set_batch(m, p->tiles, rvl_least(chunk, m->kc), p);
+		plan_strips(m->f->mr, threads, memory, p);
+		set_batch(m, p->strip, p->chunk, p);
+		chunk /= 2;
+	} while (bytes_of(p) > memory && chunk >= LEAST_CHUNK);
 }
 
 /* Weights are kept in equal numbers of blocks that fit @memory. */
@@ -102,9 +140,10 @@ static bool divides_tiles(const struct plan *p, int64_t blocks)
 }
 
 /* The transforms of all threads, in bytes that they write. */
-static int64_t cost(const struct plan *p, int64_t blocks, int64_t threads)
+static int64_t cost(const struct rvl_i8_mat *m, const struct plan *p, int64_t threads)
 {
-	int64_t pixels = pixel_bytes(p, p->tiles), weights = blocks * p->u_bytes;
+	int64_t blocks = m->blocks, pixels = pixel_bytes(p, p->tiles);
+	int64_t weights = blocks * p->values * m->kc * m->f->nr * (int64_t)sizeof(int16_t);
 	int64_t shared = threads > 1 ? SHARED_COST : 0, times;
 
 	if (p->keeps_weights)
@@ -115,45 +154,112 @@ static int64_t cost(const struct plan *p, int64_t blocks, int64_t threads)
 	return pixels * (1 + shared) + weights * times;
 }
 
-static struct plan plan_of(const struct rvl_i8_mat *m, int64_t oh, int64_t ow, int64_t threads)
+static struct plan plan_of(const struct rvl_i8_mat *m, const struct rvl_i8_winograd *f, int64_t oh, int64_t ow,
+			   int64_t threads)
 {
-	int64_t nr = m->f->nr, memory = memory_of(m, oh, ow);
+	int64_t memory = memory_of(m, oh, ow), values = f->side * f->side;
 	struct plan p = {
-		.tiles_w = halves(ow), .tiles = halves(oh) * halves(ow), .v_step = rvl_round_up(m->kc, nr),
-		.u_step = m->kc * nr + APART,
-		.m_bytes = RVL_I8_WINO * GROUP * nr * (int64_t)sizeof(int32_t),
+		.f = f, .values = values, .tiles_w = rvl_ceil_div(ow, f->results),
+		.tiles = rvl_ceil_div(oh, f->results) * rvl_ceil_div(ow, f->results),
+		.v_step = rvl_round_up(m->kc, m->f->nr),
 	}, other;
 
-	p.u_bytes = RVL_I8_WINO * p.u_step * (int64_t)sizeof(int16_t);
+	set_batch(m, GROUP, m->kc, &p);
 	other = p;
-	plan_strips(m->f->mr, threads, memory, &p);
+	if (p.tiles <= MOST_BATCH)
+		plan_few(m, threads, memory, &p);
+	else
+		plan_strips(m->f->mr, threads, memory, &p);
 	if (plan_weights(m->blocks, threads, memory, &other) &&
-	    cost(&other, m->blocks, threads) < cost(&p, m->blocks, threads))
+	    cost(m, &other, threads) < cost(m, &p, threads))
 		return other;
 	return p;
 }
 
-static int64_t bytes_of(const struct plan *p)
+/* ---- choice ---- */
+
+/* The largest result of any pixels in a block of columns without the bias, or its negative. */
+static int64_t largest_of(const struct rvl_i8_mat *m, const int8_t *w)
 {
-	if (p->keeps_weights)
-		return p->blocks * p->u_bytes + p->lanes * (p->v_bytes + p->m_bytes);
-	return p->v_bytes + p->lanes * (p->u_bytes + p->m_bytes);
+	int64_t above[RVL_I8_TILE] = { 0 }, below[RVL_I8_TILE] = { 0 }, largest = 0, n = m->f->nr * m->f->kr;
+
+	for (int64_t k = 0; k < TAPS * m->kc / m->f->kr; k++, w += n)
+		for (int64_t i = 0; i < n; i++) {
+			above[i / m->f->kr] += w[i] > 0 ? w[i] : 0;
+			below[i / m->f->kr] -= w[i] < 0 ? w[i] : 0;
+		}
+	for (int64_t i = 0; i < m->f->nr; i++) {
+		int64_t most = above[i] > below[i] ? above[i] : below[i];
+		int64_t sum = m->x_u8 ? UINT8_MAX * most : -INT8_MIN * (above[i] + below[i]);
+
+		largest = sum > largest ? sum : largest;
+	}
+	return largest;
+}
+
+static int64_t largest_sum(const struct rvl_i8_mat *m)
+{
+	int64_t largest = 0;
+
+	for (int64_t b = 0; b < m->blocks; b++) {
+		int64_t sum = largest_of(m, (const int8_t *)m->w + b * rvl_i8_block_bytes(m));
+
+		largest = sum > largest ? sum : largest;
+	}
+	return largest;
+}
+
+/*
+ * An estimate of the time of one thread, in multiplications of a register: products, and transforms of the
+ * pixels, the weights and the results.
+ */
+static int64_t time_of(const struct rvl_i8_mat *m, const struct rvl_i8_winograd *f, int64_t oh, int64_t ow)
+{
+	struct plan p = plan_of(m, f, oh, ow, 1);
+	int64_t columns = m->blocks * m->f->nr, pixels = p.tiles, weights = 1, products;
+
+	if (p.keeps_weights)
+		pixels *= rvl_ceil_div(m->blocks, p.blocks);
+	else
+		weights = rvl_ceil_div(p.tiles, p.strip);
+	products = p.tiles + CALL_COST * rvl_ceil_div(p.tiles, m->f->mr);
+	return p.values * (m->kc * (products * columns + PIXEL_COST * pixels + WEIGHT_COST * weights * columns) +
+			   RESULT_COST * p.tiles * columns);
+}
+
+const struct rvl_i8_winograd *rvl_i8_wino_choose(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
+{
+	const struct rvl_i8_winograd *best = NULL;
+	int64_t sum, least = 0;
+
+	if (!m->f->winograd || m->gathers || m->bits || m->planes > 1 || m->groups > 1 || m->positions != TAPS ||
+	    m->kc < LEAST_CHANNELS || oh * ow < LEAST_RESULTS)
+		return NULL;
+	sum = largest_sum(m);
+	for (const struct rvl_i8_winograd *f = m->f->winograd; f < m->f->winograd + RVL_I8_FILTERS; f++) {
+		int64_t time = time_of(m, f, oh, ow);
+
+		if (sum >> f->bits || (best && time >= least))
+			continue;
+		best = f;
+		least = time;
+	}
+	return best;
 }
 
 int64_t rvl_i8_wino_scratch(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
 {
 	int64_t most = 0;
 
-	if (!m->f->winograd || m->gathers || m->bits || m->planes > 1 || m->groups > 1 || m->positions != TAPS ||
-	    m->kc > MOST_CHANNELS || m->kc < LEAST_CHANNELS || halves(oh) * halves(ow) < LEAST_TILES)
-		return 0;
 	for (int64_t threads = 1; threads <= RVL_LANES; threads++) {
-		struct plan p = plan_of(m, oh, ow, threads);
+		struct plan p = plan_of(m, m->filter, oh, ow, threads);
 
 		most = bytes_of(&p) > most ? bytes_of(&p) : most;
 	}
 	return most;
 }
+
+/* ---- tiles ---- */
 
 /* A strip of tiles, or the blocks whose weights are kept. */
 struct run {
@@ -175,54 +281,72 @@ static void transform(const struct run *r, const struct pixels *x, int64_t t, in
 	const struct rvl_i8_mat *m = r->j->m;
 
 	for (; t < past; t++) {
-		const uint8_t *p[RVL_I8_WINO];
-		int64_t at = x->first + t;
+		const uint8_t *p[RVL_I8_WINO_VALUES];
+		int64_t at = x->first + t, results = r->p.f->results;
 
-		r->j->pixels(r->j->ctx, at / r->p.tiles_w * 2, at % r->p.tiles_w * 2, p);
-		m->f->winograd->input(p, m->kc, m->x_u8, x->v + t * r->p.v_step, r->p.strip * r->p.v_step);
+		r->j->pixels(r->j->ctx, at / r->p.tiles_w * results, at % r->p.tiles_w * results, p);
+		r->p.f->input(p, m->kc, m->x_u8, x->v + t * r->p.v_step, r->p.strip * r->p.v_step);
 	}
 }
 
-static void transform_weights(const struct run *r, int64_t block, int16_t *u)
+/* The weights of a block for channels [@first, @first + r->p.chunk), or to the last one. Returns their number. */
+static int64_t transform_weights(const struct run *r, int64_t block, int64_t first, int16_t *u)
 {
 	const struct rvl_i8_mat *m = r->j->m;
+	int64_t n = rvl_least(r->p.chunk, m->kc - first), nr = m->f->nr;
 
-	m->f->winograd->weights((const int8_t *)m->w + block * rvl_i8_block_bytes(m), m->kc, u, r->p.u_step);
+	r->p.f->weights((const int8_t *)m->w + block * rvl_i8_block_bytes(m) + first * nr, m->kc * nr, n, u,
+			r->p.u_step);
+	return n;
 }
 
-/* Results of a block of columns for tile @at, which is tile @in of the group. */
+/* Results of a block of columns for tile @at, which is tile @in of the batch. */
 static void output_tile(const struct run *r, int64_t block, int64_t at, int64_t in, const int32_t *products)
 {
 	const struct rvl_i8_wino_job *j = r->j;
 	const struct rvl_i8_mat *m = j->m;
-	int64_t nr = m->f->nr, oy = at / r->p.tiles_w * 2, ox = at % r->p.tiles_w * 2;
+	int64_t nr = m->f->nr, results = r->p.f->results;
+	int64_t oy = at / r->p.tiles_w * results, ox = at % r->p.tiles_w * results;
 	struct rvl_i8_wino_out o = {
-		.m = products + in * nr, .step = GROUP * nr, .bias = m->bias + block * nr,
+		.m = products + in * nr, .step = r->p.batch * nr, .bias = m->bias + block * nr,
 		.scale = m->scale + block * nr, .cols = (int)rvl_least(nr, m->n - block * nr), .post = &m->post,
 	};
 
-	for (int i = 0; i < RVL_I8_WINO_RESULTS; i++) {
-		int64_t y = oy + i / 2, x = ox + i % 2;
+	for (int64_t i = 0; i < results * results; i++) {
+		int64_t y = oy + i / results, x = ox + i % results;
 
 		o.y[i] = y < j->oh && x < j->ow ? j->y + (y * j->ow + x) * j->y_stride + block * nr : NULL;
 	}
-	m->f->winograd->output(&o);
+	r->p.f->output(&o);
 }
 
-/* Tiles [t, past) of @x, at most GROUP of them, by a block of columns whose transformed weights are @u. */
-static void compute_group(const struct run *r, const struct pixels *x, int64_t block, int64_t t, int64_t past,
-			  const int16_t *u, int32_t *products)
+/* Tiles of a strip whose products with a block are kept, and the memory of these. */
+struct batch {
+	const struct pixels *x;
+	int64_t block, first, past;
+	int32_t *products;
+};
+
+/* Products of @n channels from @channel on, whose transformed weights are @u, added to those before. */
+static void multiply(const struct run *r, const struct batch *b, int64_t channel, int64_t n, const int16_t *u)
 {
 	const struct rvl_i8_mat *m = r->j->m;
 	int64_t nr = m->f->nr, mr = m->f->mr, step = r->p.v_step;
 
-	for (int64_t value = 0; value < RVL_I8_WINO; value++)
-		for (int64_t i = t; i < past; i += mr)
-			m->f->winograd->multiply(x->v + (value * r->p.strip + i) * step, step,
-						 u + value * r->p.u_step, m->kc, (int)rvl_least(mr, past - i),
-						 products + (value * GROUP + i - t) * nr);
-	for (int64_t i = t; i < past; i++)
-		output_tile(r, block, x->first + i, i - t, products);
+	for (int64_t value = 0; value < r->p.values; value++) {
+		const int16_t *v = b->x->v + value * r->p.strip * step + channel;
+		int32_t *products = b->products + value * r->p.batch * nr;
+
+		for (int64_t i = b->first; i < b->past; i += mr)
+			r->p.f->multiply(v + i * step, step, u + value * r->p.u_step, n,
+					 (int)rvl_least(mr, b->past - i), channel > 0, products + (i - b->first) * nr);
+	}
+}
+
+static void output(const struct run *r, const struct batch *b)
+{
+	for (int64_t i = b->first; i < b->past; i++)
+		output_tile(r, b->block, b->x->first + i, i - b->first, b->products);
 }
 
 /* ---- pixels for all columns ---- */
@@ -242,6 +366,24 @@ static void transform_part(void *arg, uint32_t lane, uint32_t i)
 	transform(r, &x, i * tiles / r->p.parts, (i + 1) * tiles / r->p.parts);
 }
 
+/* @begins: the weights are those of another block before */
+static void multiply_batch(const struct run *r, const struct batch *b, bool begins, int16_t *u)
+{
+	int64_t kc = r->j->m->kc;
+
+	if (r->p.chunk == kc) {
+		if (begins)
+			transform_weights(r, b->block, 0, u);
+		multiply(r, b, 0, kc, u);
+	} else {
+		for (int64_t c = 0, n; c < kc; c += n) {
+			n = transform_weights(r, b->block, c, u);
+			multiply(r, b, c, n, u);
+		}
+	}
+	output(r, b);
+}
+
 /* Parts are blocks of columns, or groups of tiles. */
 static void multiply_part(void *arg, uint32_t lane, uint32_t i)
 {
@@ -251,6 +393,7 @@ static void multiply_part(void *arg, uint32_t lane, uint32_t i)
 	int64_t parts = r->p.parts, tiles = r->past - r->first, groups = rvl_ceil_div(tiles, GROUP);
 	int64_t b = i * m->blocks / parts, past = (i + 1) * m->blocks / parts, first = 0, end = tiles;
 	uint8_t *mem = r->memory + lane * (r->p.u_bytes + r->p.m_bytes);
+	struct batch batch = { .x = &x, .products = (int32_t *)(void *)(mem + r->p.u_bytes) };
 	int16_t *u = (int16_t *)(void *)mem;
 
 	if (divides_tiles(&r->p, m->blocks)) {
@@ -259,12 +402,11 @@ static void multiply_part(void *arg, uint32_t lane, uint32_t i)
 		first = i * groups / parts * GROUP;
 		end = rvl_least((i + 1) * groups / parts * GROUP, tiles);
 	}
-	for (; b < past && first < end; b++) {
-		transform_weights(r, b, u);
-		for (int64_t t = first; t < end; t += GROUP)
-			compute_group(r, &x, b, t, rvl_least(t + GROUP, end), u,
-				      (int32_t *)(void *)(mem + r->p.u_bytes));
-	}
+	for (batch.block = b; batch.block < past; batch.block++)
+		for (batch.first = first; batch.first < end; batch.first = batch.past) {
+			batch.past = rvl_least(batch.first + r->p.batch, end);
+			multiply_batch(r, &batch, batch.first == first, u);
+		}
 }
 
 static void run_strips(struct run *r, const struct rvl_pool *pool)
@@ -289,7 +431,7 @@ static void weights_item(void *arg, uint32_t i)
 {
 	const struct run *r = arg;
 
-	transform_weights(r, r->first + i, kept(r, r->first + i));
+	transform_weights(r, r->first + i, 0, kept(r, r->first + i));
 }
 
 /* Parts begin with the rows of a kernel. */
@@ -302,11 +444,16 @@ static void tiles_part(void *arg, uint32_t lane, uint32_t i)
 
 	for (; t < end; t += GROUP) {
 		const struct pixels x = { t, (int16_t *)(void *)mem };
-		int64_t n = rvl_least(GROUP, end - t);
+		struct batch b = {
+			.x = &x, .block = r->first, .past = rvl_least(GROUP, end - t),
+			.products = (int32_t *)(void *)(mem + r->p.v_bytes),
+		};
 
-		transform(r, &x, 0, n);
-		for (int64_t b = r->first; b < r->past; b++)
-			compute_group(r, &x, b, 0, n, kept(r, b), (int32_t *)(void *)(mem + r->p.v_bytes));
+		transform(r, &x, 0, b.past);
+		for (; b.block < r->past; b.block++) {
+			multiply(r, &b, 0, r->j->m->kc, kept(r, b.block));
+			output(r, &b);
+		}
 	}
 }
 
@@ -324,7 +471,7 @@ static void run_tiles(struct run *r, const struct rvl_pool *pool)
 
 void rvl_i8_wino_run(const struct rvl_i8_wino_job *j, const struct rvl_pool *pool)
 {
-	struct run r = { .j = j, .p = plan_of(j->m, j->oh, j->ow, rvl_lanes(pool)) };
+	struct run r = { .j = j, .p = plan_of(j->m, j->m->filter, j->oh, j->ow, rvl_lanes(pool)) };
 
 	if (r.p.keeps_weights)
 		run_tiles(&r, pool);

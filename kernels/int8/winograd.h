@@ -10,14 +10,19 @@ struct rvl_i8_wino_job {
 	const struct rvl_i8_mat *m;
 	int64_t oh, ow;		/* results */
 	/* The pixels under the tile of result (oy, ox), in the image or its padding. */
-	void (*pixels)(const void *ctx, int64_t oy, int64_t ox, const uint8_t *p[RVL_I8_WINO]);
+	void (*pixels)(const void *ctx, int64_t oy, int64_t ox, const uint8_t **p);
 	const void *ctx;
 	uint8_t *y;
 	int64_t y_stride;
 	uint8_t *scratch;	/* rvl_i8_wino_scratch() bytes, aligned to 64 */
 };
 
-/** Bytes of workspace for @oh x @ow results; 0 where the product should be computed directly. */
+/**
+ * The filter that takes the least time for @oh x @ow results by an estimate, of those that are exact with
+ * the weights; NULL where the product should be computed directly.
+ */
+const struct rvl_i8_winograd *rvl_i8_wino_choose(const struct rvl_i8_mat *m, int64_t oh, int64_t ow);
+/** Bytes of workspace for @oh x @ow results by m->filter. */
 int64_t rvl_i8_wino_scratch(const struct rvl_i8_mat *m, int64_t oh, int64_t ow);
 void rvl_i8_wino_run(const struct rvl_i8_wino_job *j, const struct rvl_pool *pool);
 

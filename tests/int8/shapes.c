@@ -211,11 +211,11 @@ static void drop_product(struct product *p)
 
 /*
  * A convolution of 3 x 3 at distance 1, whose results are computed in tiles. Some have so many tiles and
- * weights that neither fit the workspace.
+ * weights that neither fit the workspace, some more channels than have their weights transformed at a time.
  */
 static void random_tiled_conv(struct product *p)
 {
-	int64_t c = 16 + 2 * (int64_t)test_rnd(test_rnd(8) ? 16 : 60), m = 1 + test_rnd(test_rnd(8) ? 40 : 100);
+	int64_t c = 16 + 2 * (int64_t)test_rnd(test_rnd(8) ? 16 : 130), m = 1 + test_rnd(test_rnd(8) ? 40 : 100);
 	int64_t size[2] = { 3 + test_rnd(10), 3 + test_rnd(16) }, out[2], images = 1 + !test_rnd(6);
 
 	if (!test_rnd(5)) {

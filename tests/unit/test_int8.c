@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "int8/product.h"
 #include "int8/shapes.h"
 #include "isa.h"
 #include "kernels/guarded.h"
@@ -227,11 +228,14 @@ static void compare_conv(struct conv *v)
 	ck_assert_msg(!set, "%s differs", set);
 }
 
-/* The most channels whose results are computed in tiles, and nothing but the ends of the ranges. */
+/* The most channels whose results are computed in tiles of 2 x 2 and of 4 x 4, in pairs, if all weights are -128. */
+static const int64_t most_channels[2][2] = { { 3640, 226 }, { 1826, 114 } };
+
+/* Nothing but the ends of the ranges. */
 START_TEST(sums_of_tiles_do_not_overflow)
 {
 	enum rvl_type type = _i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8;
-	struct conv v = new_conv(1024, 3, 1, 8, 7, type);
+	struct conv v = new_conv(most_channels[_i & 1][_i >> 5], 3, 1, 8, 7, type);
 	uint8_t high = type == RVL_TYPE_U8 ? 255 : 127, low = (uint8_t)(high + 1);
 
 	test_seed(_i);
@@ -243,6 +247,50 @@ START_TEST(sums_of_tiles_do_not_overflow)
 		v.w.p[i] = test_rnd(2) ? 127 : 128;
 	compare_conv(&v);
 	drop_conv(&v);
+}
+END_TEST
+
+/* Results along an axis of a tile, where all weights are @weight; 0: the results are computed directly. */
+static int filter_of(int64_t channels, int64_t h, int64_t w, enum rvl_type type, int8_t weight)
+{
+	struct conv v = new_conv(channels, 3, 1, h, w, type);
+	struct rvl_kernel *k;
+	int results;
+
+	memset(v.w.p, weight, v.w.size);
+	ck_assert_int_eq(rvl_kernel_new(&v.d, false, &k, NULL), 0);
+	results = k->i8->filter ? k->i8->filter->results : 0;
+	rvl_kernel_free(k);
+	drop_conv(&v);
+	return results;
+}
+
+/* A filter is chosen if its sums cannot overflow, whatever the pixels are, and by the time that it takes. */
+START_TEST(filters_fit_weights_and_images)
+{
+	struct rvl_cpu_set set;
+
+	for (uint32_t i = 0; rvl_cpu_set(i, &set); i++) {
+		if (!set.available)
+			continue;
+		ck_assert_int_eq(rvl_cpu_force(set.name, NULL), 0);
+		if (!rvl_i8_kernels()->winograd)
+			continue;
+		for (int u8 = 0; u8 < 2; u8++) {
+			enum rvl_type type = u8 ? RVL_TYPE_U8 : RVL_TYPE_S8;
+			const int64_t *most = most_channels[u8];
+
+			ck_assert_int_eq(filter_of(most[1], 8, 7, type, -128), 4);
+			ck_assert_int_eq(filter_of(most[1] + 2, 8, 7, type, -128), 2);
+			ck_assert_int_eq(filter_of(most[1] + 2, 8, 7, type, -100), 4);
+			ck_assert_int_eq(filter_of(most[0], 8, 7, type, -128), 2);
+			ck_assert_int_eq(filter_of(most[0] + 2, 8, 7, type, -128), 0);
+		}
+		ck_assert_int_eq(filter_of(128, 5, 10, RVL_TYPE_U8, 1), 2);
+		ck_assert_int_eq(filter_of(128, 5, 5, RVL_TYPE_U8, 1), 0);
+		ck_assert_int_eq(filter_of(15, 20, 20, RVL_TYPE_U8, 1), 0);
+	}
+	rvl_cpu_force(NULL, NULL);
 }
 END_TEST
 
@@ -554,7 +602,8 @@ int main(void)
 	tcase_add_loop_test(models, tables512_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_test(sets, tables_give_each_byte_its_entry);
 	tcase_add_test(sets, every_set_transposes_bytes);
-	tcase_add_loop_test(sets, sums_of_tiles_do_not_overflow, 0, 32);
+	tcase_add_loop_test(sets, sums_of_tiles_do_not_overflow, 0, 64);
+	tcase_add_test(sets, filters_fit_weights_and_images);
 	tcase_add_loop_test(sets, sums_of_products_of_bytes_do_not_saturate, 0, 64);
 	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
