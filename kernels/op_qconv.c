@@ -2,8 +2,8 @@
 /*
  * Quantised convolution. The micro-kernels of int8/ read images channels last,
  * through pointers to the pixels under each kernel position; a position in the padding points to
- * pixels with the value of the zero point. PLAIN images are reordered in scratch memory, where the
- * kernel may quantise those of floats, and images in NHWC are read and written where they lie.
+ * pixels with the value of the zero point. PLAIN images are reordered in scratch memory, those of float32
+ * are quantised on that way, and images in NHWC are read and written where they lie.
  */
 #include <string.h>
 
@@ -351,11 +351,16 @@ static void point_at_tile(const void *ctx, int64_t oy, int64_t ox, const uint8_t
 		}
 }
 
+static struct rvl_i8_wino_shape shape_of(const struct rvl_conv_geom *g)
+{
+	return (struct rvl_i8_wino_shape) { .oh = g->oh, .ow = g->ow, .pixels = g->h * g->w };
+}
+
 static void run_winograd(const struct conv_run *r, const struct rvl_pool *pool)
 {
 	const struct rvl_conv_geom *g = &r->k->g;
 	const struct rvl_i8_wino_job j = {
-		.m = r->k->i8, .oh = g->oh, .ow = g->ow, .pixels = point_at_tile, .ctx = r, .y = r->results,
+		.m = r->k->i8, .shape = shape_of(g), .pixels = point_at_tile, .ctx = r, .y = r->results,
 		.y_stride = r->y_step, .scratch = r->prepared,
 	};
 
@@ -637,6 +642,7 @@ static int setup_dense(struct rvl_kernel *k)
 {
 	const struct rvl_conv_geom *g = &k->g;
 	int64_t taps = g->k[0] * g->k[1], cg = g->c / g->group, merged = groups_merged(g);
+	const struct rvl_i8_wino_shape shape = shape_of(g);
 	struct rvl_q_weights ctx = {
 		.k = k, .w = k->d.in[1].data, .row = cg * taps, .tap = 1, .col = taps,
 		.merged = merged,
@@ -651,8 +657,8 @@ static int setup_dense(struct rvl_kernel *k)
 	k->i8 = rvl_i8_pack(k, &s, &k->q);
 	if (!k->i8)
 		return -ENOMEM;
-	k->i8->filter = s.tiled ? rvl_i8_wino_choose(k->i8, g->oh, g->ow) : NULL;
-	k->scratch += (size_t)(k->i8->filter ? rvl_i8_wino_scratch(k->i8, g->oh, g->ow) :
+	k->i8->filter = s.tiled ? rvl_i8_wino_choose(k->i8, &shape) : NULL;
+	k->scratch += (size_t)(k->i8->filter ? rvl_i8_wino_scratch(k->i8, k->i8->filter, &shape) :
 			       rvl_i8_scratch(k->i8, s.rows));
 	return 0;
 }

@@ -153,6 +153,8 @@ struct rvl_i8_winograd {
 	int results;	/* r */
 	int side;	/* r + 2 */
 	int bits;	/* results without the bias are less than 2^bits, and not less than -2^bits */
+	/* The time of a transformed pixel, and of a sum that is transformed to results, in products. */
+	int pixel_cost, result_cost;
 	/* Writes @n channels of the pixels p, by rows: of value i, from v + i * step on, whole tiles of nr. */
 	void (*input)(const uint8_t *const *p, int64_t n, bool u8, int16_t *v, int64_t step);
 	/*

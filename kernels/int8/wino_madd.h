@@ -74,7 +74,7 @@ TARGET INLINE void transform_tile(const uint8_t *const *p, int64_t n, const int 
 		transform_pixels(p, at, n - at, x_u8, v, step, r);
 }
 
-/* ---- weights: G' g G'', whose rows are those of G times their denominators ---- */
+/* ---- weights: H g H', where H is G with each row times its denominator ---- */
 
 /* Of r = 4 and int8, the values of both axes are within 7 * 7 * 128. */
 TARGET INLINE void filter_weights(vec *t, const vec g[TAPS], const int r)
@@ -137,8 +137,8 @@ TARGET INLINE void transform_weights(const int8_t *w, int64_t tap, int64_t chann
 
 /* ---- products ---- */
 
-TARGET INLINE void wino_tile(const int16_t *v, int64_t v_step, const int16_t *u, int64_t n, int exist, bool more,
-			     int32_t *m, const int rows)
+TARGET INLINE void wino_tile(const int16_t *v, int64_t v_step, const int16_t *u, int64_t n, int exist,
+			     bool more, int32_t *m, const int rows)
 {
 	const int16_t *x[MR];
 	vec sum[MR][2];
@@ -160,8 +160,8 @@ TARGET INLINE void wino_tile(const int16_t *v, int64_t v_step, const int16_t *u,
 	}
 }
 
-TARGET static void wino_multiply(const int16_t *v, int64_t v_step, const int16_t *u, int64_t n, int rows, bool more,
-				 int32_t *m)
+TARGET static void wino_multiply(const int16_t *v, int64_t v_step, const int16_t *u, int64_t n, int rows,
+				 bool more, int32_t *m)
 {
 	if (rows > 4)
 		wino_tile(v, v_step, u, n, rows, more, m, MR);
@@ -181,8 +181,8 @@ TARGET INLINE vec times6(vec v)
 }
 
 /*
- * The results along an axis. Those of r = 2 are twice as large as they were; of r = 4, by 3 times 2 to the
- * power of scale_of().
+ * The results along an axis, multiplied by 2 for r = 2, and by 3 times 2 to the power of scale_of() for
+ * r = 4.
  */
 TARGET INLINE void filter_sums(vec *y, const vec *m, const int r)
 {
@@ -284,15 +284,17 @@ TARGET INLINE void output_tile(const struct rvl_i8_wino_out *o, const int r)
 		output_tile(o, r); \
 	}
 
-#define FILTER_OF(r, b) { \
-	.results = (r), .side = SIDE(r), .bits = (b), .input = input_##r, .weights = weights_##r, \
-	.multiply = wino_multiply, .output = output_##r, \
+#define FILTER_OF(r, b, p, o) { \
+	.results = (r), .side = SIDE(r), .bits = (b), .pixel_cost = (p), .result_cost = (o), \
+	.input = input_##r, .weights = weights_##r, .multiply = wino_multiply, .output = output_##r, \
 }
 
 FILTER(2)
 FILTER(4)
 
 /* Signed sums of 32 bits, divided by 2^2 and by 2^6. */
-static const struct rvl_i8_winograd filters[RVL_I8_FILTERS] = { FILTER_OF(2, 29), FILTER_OF(4, 25) };
+static const struct rvl_i8_winograd filters[RVL_I8_FILTERS] = {
+	FILTER_OF(2, 29, 4, 4), FILTER_OF(4, 25, 6, 9),
+};
 
 #endif

@@ -13,20 +13,20 @@
 
 #define TAPS 9
 #define LEAST_CHANNELS 16	/* fewer: the transforms take longer than the products they save */
-#define LEAST_RESULTS 48
+#define MOST_CHANNELS 2048	/* more: the transformed pixels of two calls of the kernel leave the cache */
+#define MOST_COLUMNS 64		/* of a block of any set */
 #define GROUP 12		/* tiles of a batch or a part, a multiple of the rows of every set */
 #define MOST_BATCH 24		/* tiles of an image that are one batch */
-#define MOST_CHUNK 128	/* channels, whose transformed weights then stay in the second-level cache */
+#define MOST_CHUNK 128		/* channels, whose transformed weights then stay in the second-level cache */
 #define LEAST_CHUNK 32
 #define MEMORY (144 << 10)	/* bytes of workspace, besides a share of the operands */
 #define SHARE 2
+#define BEYOND 2		/* times as much memory is the most that a filter may need */
 #define PARTS 4			/* of the work, for each thread where there are several */
 #define APART 32		/* int16 between values, which else have few places of the cache in common */
-#define CALL_COST 1	/* of a call of the kernel, in products of a tile */
-#define PIXEL_COST 4	/* of a transformed pixel, in products */
-#define WEIGHT_COST 5	/* of a transformed weight */
-#define RESULT_COST 8	/* of a sum that is transformed to results */
+#define WEIGHT_COST 5		/* time of a transformed weight, in products */
 #define SHARED_COST 2		/* of a value that another thread transformed, in transforms */
+#define GAIN 10			/* percent that a filter saves at least */
 
 /* How a convolution is divided. */
 struct plan {
@@ -46,10 +46,10 @@ struct plan {
 };
 
 /* What the workspace may take, so that it adds little to the memory of the operands. */
-static int64_t memory_of(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
+static int64_t memory_of(const struct rvl_i8_mat *m, const struct rvl_i8_wino_shape *s)
 {
 	int64_t columns = m->blocks * m->f->nr;
-	int64_t operands = TAPS * m->kc * columns + oh * ow * (m->kc + columns);
+	int64_t operands = TAPS * m->kc * columns + s->pixels * m->kc + s->oh * s->ow * columns;
 
 	return operands > MEMORY + operands / SHARE ? operands : MEMORY + operands / SHARE;
 }
@@ -154,13 +154,13 @@ static int64_t cost(const struct rvl_i8_mat *m, const struct plan *p, int64_t th
 	return pixels * (1 + shared) + weights * times;
 }
 
-static struct plan plan_of(const struct rvl_i8_mat *m, const struct rvl_i8_winograd *f, int64_t oh, int64_t ow,
-			   int64_t threads)
+static struct plan plan_of(const struct rvl_i8_mat *m, const struct rvl_i8_winograd *f,
+			   const struct rvl_i8_wino_shape *s, int64_t threads)
 {
-	int64_t memory = memory_of(m, oh, ow), values = f->side * f->side;
+	int64_t memory = memory_of(m, s), values = f->side * f->side;
 	struct plan p = {
-		.f = f, .values = values, .tiles_w = rvl_ceil_div(ow, f->results),
-		.tiles = rvl_ceil_div(oh, f->results) * rvl_ceil_div(ow, f->results),
+		.f = f, .values = values, .tiles_w = rvl_ceil_div(s->ow, f->results),
+		.tiles = rvl_ceil_div(s->oh, f->results) * rvl_ceil_div(s->ow, f->results),
 		.v_step = rvl_round_up(m->kc, m->f->nr),
 	}, other;
 
@@ -176,19 +176,33 @@ static struct plan plan_of(const struct rvl_i8_mat *m, const struct rvl_i8_winog
 	return p;
 }
 
+int64_t rvl_i8_wino_scratch(const struct rvl_i8_mat *m, const struct rvl_i8_winograd *f,
+			    const struct rvl_i8_wino_shape *s)
+{
+	int64_t most = 0;
+
+	for (int64_t threads = 1; threads <= RVL_LANES; threads++) {
+		struct plan p = plan_of(m, f, s, threads);
+
+		most = bytes_of(&p) > most ? bytes_of(&p) : most;
+	}
+	return most;
+}
+
 /* ---- choice ---- */
 
 /* The largest result of any pixels in a block of columns without the bias, or its negative. */
 static int64_t largest_of(const struct rvl_i8_mat *m, const int8_t *w)
 {
-	int64_t above[RVL_I8_TILE] = { 0 }, below[RVL_I8_TILE] = { 0 }, largest = 0, n = m->f->nr * m->f->kr;
+	int64_t above[MOST_COLUMNS] = { 0 }, below[MOST_COLUMNS] = { 0 }, largest = 0;
 
-	for (int64_t k = 0; k < TAPS * m->kc / m->f->kr; k++, w += n)
-		for (int64_t i = 0; i < n; i++) {
-			above[i / m->f->kr] += w[i] > 0 ? w[i] : 0;
-			below[i / m->f->kr] -= w[i] < 0 ? w[i] : 0;
-		}
-	for (int64_t i = 0; i < m->f->nr; i++) {
+	for (int64_t k = 0; k < TAPS * m->kc; k += m->f->kr)
+		for (int column = 0; column < m->f->nr; column++)
+			for (int i = 0; i < m->f->kr; i++, w++) {
+				above[column] += *w > 0 ? *w : 0;
+				below[column] -= *w < 0 ? *w : 0;
+			}
+	for (int i = 0; i < m->f->nr; i++) {
 		int64_t most = above[i] > below[i] ? above[i] : below[i];
 		int64_t sum = m->x_u8 ? UINT8_MAX * most : -INT8_MIN * (above[i] + below[i]);
 
@@ -209,54 +223,46 @@ static int64_t largest_sum(const struct rvl_i8_mat *m)
 	return largest;
 }
 
-/*
- * An estimate of the time of one thread, in multiplications of a register: products, and transforms of the
- * pixels, the weights and the results.
- */
-static int64_t time_of(const struct rvl_i8_mat *m, const struct rvl_i8_winograd *f, int64_t oh, int64_t ow)
+/* Products of @rows rows, and a row more for each call of the kernel, which begins and ends. */
+static int64_t products_of(const struct rvl_i8_mat *m, int64_t rows)
 {
-	struct plan p = plan_of(m, f, oh, ow, 1);
-	int64_t columns = m->blocks * m->f->nr, pixels = p.tiles, weights = 1, products;
+	return (rows + rvl_ceil_div(rows, m->f->mr)) * m->kc * m->blocks * m->f->nr;
+}
+
+/* An estimate of the time of one thread by a filter, in products of the kernel. */
+static int64_t time_of(const struct rvl_i8_mat *m, const struct rvl_i8_winograd *f,
+		       const struct rvl_i8_wino_shape *s)
+{
+	struct plan p = plan_of(m, f, s, 1);
+	int64_t columns = m->blocks * m->f->nr, pixels = p.tiles * m->kc, weights = m->kc * columns;
 
 	if (p.keeps_weights)
 		pixels *= rvl_ceil_div(m->blocks, p.blocks);
 	else
-		weights = rvl_ceil_div(p.tiles, p.strip);
-	products = p.tiles + CALL_COST * rvl_ceil_div(p.tiles, m->f->mr);
-	return p.values * (m->kc * (products * columns + PIXEL_COST * pixels + WEIGHT_COST * weights * columns) +
-			   RESULT_COST * p.tiles * columns);
+		weights *= rvl_ceil_div(p.tiles, p.strip);
+	return p.values * (products_of(m, p.tiles) + f->pixel_cost * pixels + WEIGHT_COST * weights +
+			   f->result_cost * p.tiles * columns);
 }
 
-const struct rvl_i8_winograd *rvl_i8_wino_choose(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
+const struct rvl_i8_winograd *rvl_i8_wino_choose(const struct rvl_i8_mat *m, const struct rvl_i8_wino_shape *s)
 {
-	const struct rvl_i8_winograd *best = NULL;
-	int64_t sum, least = 0;
+	const struct rvl_i8_winograd *best = NULL, *f = m->f->winograd;
+	int64_t sum, least;
 
-	if (!m->f->winograd || m->gathers || m->bits || m->planes > 1 || m->groups > 1 || m->positions != TAPS ||
-	    m->kc < LEAST_CHANNELS || oh * ow < LEAST_RESULTS)
+	if (!f || m->gathers || m->bits || m->planes > 1 || m->groups > 1 || m->positions != TAPS ||
+	    m->kc < LEAST_CHANNELS || m->kc > MOST_CHANNELS)
 		return NULL;
+	least = TAPS * products_of(m, s->oh * s->ow) * (100 - GAIN) / 100;
 	sum = largest_sum(m);
-	for (const struct rvl_i8_winograd *f = m->f->winograd; f < m->f->winograd + RVL_I8_FILTERS; f++) {
-		int64_t time = time_of(m, f, oh, ow);
+	for (int i = 0; i < RVL_I8_FILTERS; i++, f++) {
+		int64_t time = time_of(m, f, s);
 
-		if (sum >> f->bits || (best && time >= least))
+		if (time >= least || sum >> f->bits || rvl_i8_wino_scratch(m, f, s) > BEYOND * memory_of(m, s))
 			continue;
 		best = f;
 		least = time;
 	}
 	return best;
-}
-
-int64_t rvl_i8_wino_scratch(const struct rvl_i8_mat *m, int64_t oh, int64_t ow)
-{
-	int64_t most = 0;
-
-	for (int64_t threads = 1; threads <= RVL_LANES; threads++) {
-		struct plan p = plan_of(m, m->filter, oh, ow, threads);
-
-		most = bytes_of(&p) > most ? bytes_of(&p) : most;
-	}
-	return most;
 }
 
 /* ---- tiles ---- */
@@ -289,7 +295,7 @@ static void transform(const struct run *r, const struct pixels *x, int64_t t, in
 	}
 }
 
-/* The weights of a block for channels [@first, @first + r->p.chunk), or to the last one. Returns their number. */
+/* The weights of a block, for a chunk of channels from @first on. Returns their number. */
 static int64_t transform_weights(const struct run *r, int64_t block, int64_t first, int16_t *u)
 {
 	const struct rvl_i8_mat *m = r->j->m;
@@ -315,7 +321,8 @@ static void output_tile(const struct run *r, int64_t block, int64_t at, int64_t 
 	for (int64_t i = 0; i < results * results; i++) {
 		int64_t y = oy + i / results, x = ox + i % results;
 
-		o.y[i] = y < j->oh && x < j->ow ? j->y + (y * j->ow + x) * j->y_stride + block * nr : NULL;
+		o.y[i] = y < j->shape.oh && x < j->shape.ow ?
+				 j->y + (y * j->shape.ow + x) * j->y_stride + block * nr : NULL;
 	}
 	r->p.f->output(&o);
 }
@@ -366,7 +373,7 @@ static void transform_part(void *arg, uint32_t lane, uint32_t i)
 	transform(r, &x, i * tiles / r->p.parts, (i + 1) * tiles / r->p.parts);
 }
 
-/* @begins: the weights are those of another block before */
+/* @begins: @u does not hold the transformed weights of the block yet. */
 static void multiply_batch(const struct run *r, const struct batch *b, bool begins, int16_t *u)
 {
 	int64_t kc = r->j->m->kc;
@@ -471,7 +478,7 @@ static void run_tiles(struct run *r, const struct rvl_pool *pool)
 
 void rvl_i8_wino_run(const struct rvl_i8_wino_job *j, const struct rvl_pool *pool)
 {
-	struct run r = { .j = j, .p = plan_of(j->m, j->m->filter, j->oh, j->ow, rvl_lanes(pool)) };
+	struct run r = { .j = j, .p = plan_of(j->m, j->m->filter, &j->shape, rvl_lanes(pool)) };
 
 	if (r.p.keeps_weights)
 		run_tiles(&r, pool);

@@ -5,11 +5,20 @@
 
 #include "int8/product.h"
 
+/* The images of a convolution. */
+struct rvl_i8_wino_shape {
+	int64_t oh, ow;		/* results */
+	int64_t pixels;		/* without the padding */
+};
+
 /* A convolution with the weights @m, and its images: y[(oy * ow + ox) * y_stride + channel]. */
 struct rvl_i8_wino_job {
 	const struct rvl_i8_mat *m;
-	int64_t oh, ow;		/* results */
-	/* The pixels under the tile of result (oy, ox), in the image or its padding. */
+	struct rvl_i8_wino_shape shape;
+	/*
+	 * The pixels under the tile of result (oy, ox), in the image or its padding, by rows: as many along each
+	 * axis as m->filter says.
+	 */
 	void (*pixels)(const void *ctx, int64_t oy, int64_t ox, const uint8_t **p);
 	const void *ctx;
 	uint8_t *y;
@@ -18,12 +27,13 @@ struct rvl_i8_wino_job {
 };
 
 /**
- * The filter that takes the least time for @oh x @ow results by an estimate, of those that are exact with
- * the weights; NULL where the product should be computed directly.
+ * The filter that takes the least time by an estimate, of those that are exact with the weights; NULL where
+ * the product should be computed directly.
  */
-const struct rvl_i8_winograd *rvl_i8_wino_choose(const struct rvl_i8_mat *m, int64_t oh, int64_t ow);
-/** Bytes of workspace for @oh x @ow results by m->filter. */
-int64_t rvl_i8_wino_scratch(const struct rvl_i8_mat *m, int64_t oh, int64_t ow);
+const struct rvl_i8_winograd *rvl_i8_wino_choose(const struct rvl_i8_mat *m, const struct rvl_i8_wino_shape *s);
+/** Bytes of workspace for the filter @f. */
+int64_t rvl_i8_wino_scratch(const struct rvl_i8_mat *m, const struct rvl_i8_winograd *f,
+			    const struct rvl_i8_wino_shape *s);
 void rvl_i8_wino_run(const struct rvl_i8_wino_job *j, const struct rvl_pool *pool);
 
 #endif

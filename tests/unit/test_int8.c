@@ -228,14 +228,31 @@ static void compare_conv(struct conv *v)
 	ck_assert_msg(!set, "%s differs", set);
 }
 
-/* The most channels whose results are computed in tiles of 2 x 2 and of 4 x 4, in pairs, if all weights are -128. */
-static const int64_t most_channels[2][2] = { { 3640, 226 }, { 1826, 114 } };
+/*
+ * The most channels, in pairs, whose results are computed in tiles of 2 x 2 and of 4 x 4 if all weights are
+ * -128: of int8 and of uint8. Of int8 and tiles of 2 x 2, more would have exact sums.
+ */
+static const int64_t most_channels[2][2] = { { 2048, 226 }, { 1826, 114 } };
+
+/* Columns for which two transformed tiles are little beside the weights. */
+static int64_t columns_for(int64_t channels)
+{
+	return channels > 1000 ? 64 : 3;
+}
+
+static int8_t weight_by_parity(const struct conv *v, size_t i)
+{
+	int64_t taps = 9, channels = v->d.in[1].shape.dim[1];
+
+	return (int64_t)i / taps % channels % 2 ? 127 : -128;
+}
 
 /* Nothing but the ends of the ranges. */
 START_TEST(sums_of_tiles_do_not_overflow)
 {
 	enum rvl_type type = _i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8;
-	struct conv v = new_conv(most_channels[_i & 1][_i >> 5], 3, 1, 8, 7, type);
+	int64_t channels = most_channels[_i & 1][_i >> 5];
+	struct conv v = new_conv(channels, columns_for(channels), 1, 8, 7, type);
 	uint8_t high = type == RVL_TYPE_U8 ? 255 : 127, low = (uint8_t)(high + 1);
 
 	test_seed(_i);
@@ -250,23 +267,74 @@ START_TEST(sums_of_tiles_do_not_overflow)
 }
 END_TEST
 
-/* Results along an axis of a tile, where all weights are @weight; 0: the results are computed directly. */
-static int filter_of(int64_t channels, int64_t h, int64_t w, enum rvl_type type, int8_t weight)
+/* Weights and pixels of the same sign, channel by channel: int8 has sums of both. */
+START_TEST(sums_of_mixed_signs_do_not_overflow)
 {
-	struct conv v = new_conv(channels, 3, 1, h, w, type);
+	struct conv v = new_conv(300, 32, 1, 8, 7, _i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8);
+	int64_t pixels = 8 * 7;
+
+	for (size_t i = 0; i < v.w.size; i++)
+		v.w.p[i] = (uint8_t)weight_by_parity(&v, i);
+	for (size_t i = 0; i < v.x.size; i++) {
+		bool high = (int64_t)i / pixels % 2 != _i >> 1;
+
+		v.x.p[i] = _i & 1 ? (high ? 255 : 0) : (uint8_t)(high ? 127 : -128);
+	}
+	compare_conv(&v);
+	drop_conv(&v);
+}
+END_TEST
+
+/* Results along an axis of a tile; 0: the results are computed directly. */
+static int filter_of(struct conv *v)
+{
 	struct rvl_kernel *k;
 	int results;
 
-	memset(v.w.p, weight, v.w.size);
-	ck_assert_int_eq(rvl_kernel_new(&v.d, false, &k, NULL), 0);
+	ck_assert_int_eq(rvl_kernel_new(&v->d, false, &k, NULL), 0);
 	results = k->i8->filter ? k->i8->filter->results : 0;
 	rvl_kernel_free(k);
-	drop_conv(&v);
+	drop_conv(v);
 	return results;
 }
 
-/* A filter is chosen if its sums cannot overflow, whatever the pixels are, and by the time that it takes. */
-START_TEST(filters_fit_weights_and_images)
+static int filter_of_equal(int64_t channels, enum rvl_type type, int8_t weight)
+{
+	struct conv v = new_conv(channels, columns_for(channels), 1, 8, 7, type);
+
+	memset(v.w.p, weight, v.w.size);
+	return filter_of(&v);
+}
+
+/* All weights are zero but those of column @column. */
+static int filter_of_column(int64_t channels, int64_t columns, int64_t column)
+{
+	struct conv v = new_conv(channels, columns, 1, 8, 7, RVL_TYPE_U8);
+
+	memset(v.w.p, 0, v.w.size);
+	memset(v.w.p + column * channels * 9, -128, (size_t)channels * 9);
+	return filter_of(&v);
+}
+
+static int filter_of_mixed(int64_t channels, enum rvl_type type)
+{
+	struct conv v = new_conv(channels, 32, 1, 8, 7, type);
+
+	for (size_t i = 0; i < v.w.size; i++)
+		v.w.p[i] = (uint8_t)weight_by_parity(&v, i);
+	return filter_of(&v);
+}
+
+static int filter_of_image(int64_t channels, int64_t h, int64_t w)
+{
+	struct conv v = new_conv(channels, channels, 1, h, w, RVL_TYPE_U8);
+
+	memset(v.w.p, -100, v.w.size);
+	return filter_of(&v);
+}
+
+/* Calls @check with each set that has filters. */
+static void each_filtering_set(void (*check)(void))
 {
 	struct rvl_cpu_set set;
 
@@ -274,23 +342,85 @@ START_TEST(filters_fit_weights_and_images)
 		if (!set.available)
 			continue;
 		ck_assert_int_eq(rvl_cpu_force(set.name, NULL), 0);
-		if (!rvl_i8_kernels()->winograd)
-			continue;
-		for (int u8 = 0; u8 < 2; u8++) {
-			enum rvl_type type = u8 ? RVL_TYPE_U8 : RVL_TYPE_S8;
-			const int64_t *most = most_channels[u8];
-
-			ck_assert_int_eq(filter_of(most[1], 8, 7, type, -128), 4);
-			ck_assert_int_eq(filter_of(most[1] + 2, 8, 7, type, -128), 2);
-			ck_assert_int_eq(filter_of(most[1] + 2, 8, 7, type, -100), 4);
-			ck_assert_int_eq(filter_of(most[0], 8, 7, type, -128), 2);
-			ck_assert_int_eq(filter_of(most[0] + 2, 8, 7, type, -128), 0);
-		}
-		ck_assert_int_eq(filter_of(128, 5, 10, RVL_TYPE_U8, 1), 2);
-		ck_assert_int_eq(filter_of(128, 5, 5, RVL_TYPE_U8, 1), 0);
-		ck_assert_int_eq(filter_of(15, 20, 20, RVL_TYPE_U8, 1), 0);
+		if (rvl_i8_kernels()->winograd)
+			check();
 	}
 	rvl_cpu_force(NULL, NULL);
+}
+
+static void check_exact(void)
+{
+	for (int u8 = 0; u8 < 2; u8++) {
+		enum rvl_type type = u8 ? RVL_TYPE_U8 : RVL_TYPE_S8;
+		const int64_t *most = most_channels[u8];
+
+		ck_assert_int_eq(filter_of_equal(most[1], type, -128), 4);
+		ck_assert_int_eq(filter_of_equal(most[1] + 2, type, -128), 2);
+		ck_assert_int_eq(filter_of_equal(most[1] + 2, type, -100), 4);
+		ck_assert_int_eq(filter_of_equal(most[0], type, -128), 2);
+		ck_assert_int_eq(filter_of_equal(most[0] + 2, type, -128), 0);
+		ck_assert_int_eq(filter_of_mixed(300, type), 2);
+	}
+	ck_assert_int_eq(filter_of_column(116, 18, 17), 2);
+	ck_assert_int_eq(filter_of_column(116, 18, 1), 2);
+	ck_assert_int_eq(filter_of_column(114, 18, 17), 4);
+}
+
+/* A filter is chosen if its sums cannot overflow, whatever the pixels are. */
+START_TEST(filters_are_exact)
+{
+	each_filtering_set(check_exact);
+}
+END_TEST
+
+static void check_fast(void)
+{
+	static const struct {
+		int64_t channels, h, w;
+		int results;
+	} want[] = {
+		{ 128, 56, 56, 4 }, { 128, 7, 7, 4 }, { 128, 10, 10, 2 }, { 128, 6, 7, 2 }, { 64, 5, 10, 2 },
+		{ 64, 3, 3, 0 }, { 64, 1, 64, 0 }, { 64, 64, 1, 0 }, { 14, 20, 20, 0 }, { 16, 20, 20, 4 },
+	};
+
+	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++)
+		ck_assert_msg(filter_of_image(want[i].channels, want[i].h, want[i].w) == want[i].results,
+			      "%lld channels of %lld x %lld", (long long)want[i].channels,
+			      (long long)want[i].h, (long long)want[i].w);
+}
+
+/* And if it takes less time than direct products, as measured. */
+START_TEST(filters_are_fast)
+{
+	each_filtering_set(check_fast);
+}
+END_TEST
+
+/*
+ * Many channels and few columns: the tiles of two calls of the kernel would be larger than the operands. One
+ * pixel with much padding: so would be all tiles.
+ */
+static void check_small(void)
+{
+	struct conv v = new_conv(2048, 16, 1, 14, 14, RVL_TYPE_U8);
+	struct rvl_kernel *k;
+
+	memset(v.w.p, -7, v.w.size);
+	ck_assert_int_ne(filter_of(&v), 4);
+	v = new_conv(1024, 1, 1, 1, 1, RVL_TYPE_U8);
+	for (int i = 0; i < 4; i++)
+		v.d.attr.pad[i] = 250;
+	v.d.out[0].shape.dim[2] = v.d.out[0].shape.dim[3] = 499;
+	memset(v.w.p, 20, v.w.size);
+	ck_assert_int_eq(rvl_kernel_new(&v.d, false, &k, NULL), 0);
+	ck_assert_uint_le(rvl_kernel_scratch(k), 4 << 20);
+	rvl_kernel_free(k);
+	drop_conv(&v);
+}
+
+START_TEST(filters_take_little_memory)
+{
+	each_filtering_set(check_small);
 }
 END_TEST
 
@@ -603,7 +733,10 @@ int main(void)
 	tcase_add_test(sets, tables_give_each_byte_its_entry);
 	tcase_add_test(sets, every_set_transposes_bytes);
 	tcase_add_loop_test(sets, sums_of_tiles_do_not_overflow, 0, 64);
-	tcase_add_test(sets, filters_fit_weights_and_images);
+	tcase_add_loop_test(sets, sums_of_mixed_signs_do_not_overflow, 0, 4);
+	tcase_add_test(sets, filters_are_exact);
+	tcase_add_test(sets, filters_are_fast);
+	tcase_add_test(sets, filters_take_little_memory);
 	tcase_add_loop_test(sets, sums_of_products_of_bytes_do_not_saturate, 0, 64);
 	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
