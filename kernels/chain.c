@@ -56,7 +56,7 @@ static bool same_operand(const struct rvl_kernel_arg *a, const struct rvl_kernel
 	return a->type == b->type && a->layout == b->layout && rvl_shape_equal(&a->shape, &b->shape);
 }
 
-/* Of the operator that is read, for errors. */
+/* The number of the operator that is read next, for error messages. */
 static uint32_t number(const struct rvl_chain *c)
 {
 	return c->n + c->front.exists;
@@ -304,12 +304,14 @@ static int find_strides(struct rvl_chain *c, char *why)
 		int64_t s = l->stride * (l->k->rows->window ? l->k->g.s[0] : 1);
 
 		if (!l->stride || s > MOST_STRIDE)
-			return rvl_why(why, "the result of operator %u is not read, or in large steps", i);
+			return rvl_why(why, "the result of operator %u is not read, or in large steps",
+				       i + c->front.exists);
 		for (uint32_t j = 0; j < l->k->rows->images; j++) {
 			uint32_t m = maker_of(c, l, j);
 
 			if (m < c->n && c->link[m].stride && c->link[m].stride != s)
-				return rvl_why(why, "the result of operator %u is read at two paces", m);
+				return rvl_why(why, "the result of operator %u is read at two paces",
+					       m + c->front.exists);
 			if (m < c->n)
 				c->link[m].stride = s;
 		}
@@ -499,7 +501,8 @@ static int check_batches(const struct rvl_kernel *k, char *why)
 			const struct rvl_shape *x = &c->link[i].k->d.in[j].shape;
 
 			if (x->rank != 4 || x->dim[0] != k->d.out[0].shape.dim[0])
-				return rvl_why(why, "an operand of operator %u is another batch", i);
+				return rvl_why(why, "an operand of operator %u is another batch",
+					       i + c->front.exists);
 		}
 	}
 	return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chains of operators: of images, which are computed in stripes of rows (chain.c), and of operators on
- * elements, which are computed in blocks of them (chain_elements.c).
+ * Chains of operators: of images, which are computed in stripes of rows (chain.c), of operators on
+ * elements, which are computed in blocks of them (chain_elements.c), and of a convolution and the
+ * quantisation of its image.
  */
 #ifndef RVL_KERNELS_CHAIN_H
 #define RVL_KERNELS_CHAIN_H
@@ -33,7 +34,7 @@ struct rvl_chain {
 	struct rvl_chain_front front;
 	uint32_t n;
 	struct rvl_chain_link link[RVL_CHAIN_MAX];
-	int64_t height;		/* rows of the last result in a stripe; 0: a chain of elements */
+	int64_t height;		/* rows of the last result in a stripe; 0: there are no stripes */
 	int64_t work_at;	/* scratch of the operators in the memory of a band */
 	int64_t band_bytes;
 };

@@ -54,7 +54,7 @@ struct rvl_kernel_desc {
 	uint32_t parts_size;
 	/*
 	 * Of RVL_OP_Q_CONV inside a chain: the kernel reads operand 0, dense in PLAIN, as float32 and quantises it
-	 * so. in[0] describes the quantised image. Borrowed. Else NULL.
+	 * so. in[0] describes the quantised image. Borrowed, and not in a packed descriptor. Else NULL.
 	 */
 	const struct rvl_i8_quantize *quantise;
 	struct rvl_kernel_arg in[RVL_MAX_IN];
@@ -230,7 +230,8 @@ bool rvl_tables_fit(const struct rvl_shape *x, int32_t axis);
  * An operator of a chain, behind those whose results it reads. Operand i is input in[i] of the chain,
  * or, from RVL_CHAIN_MADE on, the result of an operator before it; what @d says of an absent one does
  * not matter. The last operator makes the result of the chain; the others are read by operators behind
- * them only.
+ * them only. The first one may be a quantisation, which only operand 0 of the second one, a quantised
+ * convolution, reads.
  */
 struct rvl_chain_part {
 	const struct rvl_kernel_desc *d;

@@ -247,8 +247,8 @@ struct rvl_inputs {
 	  "disjunction of the bits under a 2-D window") \
 	X(CHAIN, 80, "Chain", RVL_INPUTS(1, 32), \
 	  chain, none, CHAIN, RVL_TRAIT_PLACES, \
-	  "operators on images, computed in stripes of rows, or a convolution with the quantisation of its " \
-	  "image; made by the back end")
+	  "operators on images, computed in stripes of rows, or a quantised convolution with the " \
+	  "quantisation of its image; made by the back end")
 
 enum rvl_op {
 #define RVL_OP_ENUM(id, num, ...) RVL_OP_##id = (num),

@@ -14,7 +14,8 @@
 struct rvl_rows {
 	/*
 	 * Where row 0 of an operand or of the result is, or would be: only the rows that are read or
-	 * written need to exist. Rows lie one behind the other, as the kernel's descriptor says.
+	 * written need to exist. Rows lie one behind the other, as the kernel's descriptor says. in[0] is of
+	 * float32 if the descriptor has @quantise.
 	 */
 	const uint8_t *in[RVL_ROW_IMAGES];
 	uint8_t *out;

@@ -19,6 +19,7 @@
 #define SHARE (1280 << 10)
 #define ELEMENTS_SHARE (128 << 10)	/* of a value between element-wise operators */
 #define MOST_WEIGHTS (128 << 10) /* of a chain: each stripe reads them again */
+#define FRONT_CHANNELS 16 /* most channels of an image that a convolution quantises itself */
 
 /* By node id: what a node is alone. */
 enum joins { UNKNOWN, ROWS, ELEMENTS, APART };
@@ -187,20 +188,29 @@ static int join(struct chains *c, struct rvl_tensor *t, struct rvl_node *n)
 }
 
 /*
- * A convolution quantises its image itself as it reads it. Of an image in NHWC it would have to make a copy,
- * which it does of one in PLAIN anyway. prove() asks its kernel.
+ * Whether a convolution can quantise the floats that @q reads. Those that the network computes would have
+ * memory for longer, and planes of many channels are read slower where pixels are copied than alone.
  */
+static bool is_front(const struct rvl_node *q)
+{
+	const struct rvl_tensor *x = q->in[0], *root = x && x->base ? x->base : x;
+
+	return q->op == RVL_OP_QUANTIZE && q->place == RVL_PLACE_CPU && !q->free && root && root->is_input &&
+	       x->type == RVL_TYPE_F32 && x->layout == RIVULET_LAYOUT_PLAIN && !x->pitched &&
+	       x->shape.rank == 4 && x->shape.dim[1] <= FRONT_CHANNELS && rvl_scale_is_constant(q);
+}
+
+/* A convolution copies an image in PLAIN before it multiplies it, and quantises it then. */
 static int take_front(struct chains *c, struct rvl_node *n)
 {
 	struct rvl_tensor *t = n->in[0];
-	struct rvl_node *q = t ? t->producer : NULL;
-	struct rvl_node_chain both = { .n = 2, .node = { q, n } };
+	struct rvl_node_chain both = { .n = 2 };
 
-	if (n->op != RVL_OP_Q_CONV || n->stochastic || !q || q->op != RVL_OP_QUANTIZE || q->place != RVL_PLACE_CPU || q->free ||
-	    !is_private(t) || t->n_users != 1 || t->bounded || n->out[0]->bounded || t->layout != RIVULET_LAYOUT_PLAIN ||
-	    q->in[0]->type != RVL_TYPE_F32 || q->in[0]->layout != RIVULET_LAYOUT_PLAIN || q->in[0]->pitched ||
-	    q->in[0]->data || !rvl_scale_is_constant(q))
+	if (n->op != RVL_OP_Q_CONV || n->stochastic || n->out[0]->bounded || !t || !is_private(t) ||
+	    t->bounded || t->n_users != 1 || t->layout != RIVULET_LAYOUT_PLAIN || !is_front(t->producer))
 		return 0;
+	both.node[0] = t->producer;
+	both.node[1] = n;
 	return settle(c, &both);
 }
 
@@ -217,7 +227,10 @@ static int join_operands(struct chains *c, struct rvl_node *n)
 
 /* ---- all ---- */
 
-/* Whether the kernel takes the chain: rows that are read at two paces cannot be known before. */
+/*
+ * Whether the kernel takes the chain: rows that are read at two paces cannot be known before, nor whether
+ * the convolution behind a quantisation has a kernel that does both.
+ */
 static int prove(struct chains *c, const struct rvl_node_chain *chain)
 {
 	struct rvl_tensor *in[RVL_MAX_IN];

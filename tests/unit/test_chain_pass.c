@@ -113,6 +113,23 @@ static struct rvl_tensor *quantised(int64_t channels, int64_t side)
 	return qg_convert(&q, RVL_OP_QUANTIZE, x, y, 0.03f, 3);
 }
 
+/* The floats would have memory until the convolution runs. */
+static void front_of_result(void)
+{
+	struct rvl_tensor *x = float_tensor((struct rvl_shape){ 4, { 1, 3, 40, 40 } }), *in[] = { x, x };
+	struct rvl_tensor *t = float_tensor(x->shape);
+	struct rvl_tensor *y = qg_tensor(&q, NULL, RVL_TYPE_U8, x->shape, 0.03f, 3);
+
+	qg_input(&q, x);
+	qg_node(&q, RVL_OP_MUL, NULL, 2, in, t);
+	qg_output(&q, conv(qg_convert(&q, RVL_OP_QUANTIZE, t, y, 0.03f, 3), 24, 3, 2, 1));
+}
+
+static void front_of_many_channels(void)
+{
+	qg_output(&q, conv(quantised(17, 40), 24, 3, 2, 1));
+}
+
 static void front(void)
 {
 	qg_output(&q, conv(quantised(3, 40), 24, 3, 2, 1));
@@ -231,6 +248,8 @@ START_TEST(what_is_joined)
 		{ front_of_two, 4, 4, 0 },
 		{ front_that_is_output, 2, 2, 0 },
 		{ front_of_stripes, 2, 4, 1400 << 10 },
+		{ front_of_result, 3, 3, 0 },
+		{ front_of_many_channels, 2, 2, 0 },
 	};
 	static struct result on, off;
 
@@ -268,7 +287,7 @@ int main(void)
 	Suite *s = suite_create("chain_pass");
 	TCase *t = add_case(s, "all", 60, NULL, NULL);
 
-	tcase_add_loop_test(t, what_is_joined, 0, 13);
+	tcase_add_loop_test(t, what_is_joined, 0, 15);
 	tcase_add_test(t, a_row_has_how_its_chain_is_divided);
 	return run_suite(s);
 }
