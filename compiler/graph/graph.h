@@ -425,6 +425,8 @@ int rvl_chain_desc(struct rvl_graph *g, const struct rvl_node_chain *chain, stru
 		   struct rvl_tensor **in);
 /** Whether the node is the last of a chain. */
 bool rvl_ends_chain(const struct rvl_node *n);
+/** Whether the chain begins with a quantisation, which its first operator does. */
+bool rvl_has_front(const struct rvl_node_chain *c);
 
 /** A node of the table of descriptors as its shape rule sees it: no outputs yet. */
 void rvl_node_call(const struct rvl_node *n, struct rvl_call *c);

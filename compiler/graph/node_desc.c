@@ -110,6 +110,11 @@ bool rvl_ends_chain(const struct rvl_node *n)
 	return n->chain && n->chain->node[n->chain->n - 1] == n;
 }
 
+bool rvl_has_front(const struct rvl_node_chain *c)
+{
+	return c->node[0]->op == RVL_OP_QUANTIZE;
+}
+
 void rvl_node_call(const struct rvl_node *n, struct rvl_call *c)
 {
 	memset(c, 0, sizeof(*c));

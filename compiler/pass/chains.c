@@ -80,16 +80,10 @@ static bool has(const struct rvl_node_chain *c, const struct rvl_node *n)
 	return false;
 }
 
-/* Whether the chain begins with a quantisation, which its first operator does. */
-static bool has_front(const struct rvl_node_chain *c)
-{
-	return c->node[0]->op == RVL_OP_QUANTIZE;
-}
-
 /* The nodes of both; those of @a come first, and only the last of @b is read outside. */
 static bool append(struct rvl_node_chain *a, const struct rvl_node_chain *b)
 {
-	if (a->n + b->n > RVL_CHAIN_MAX || has_front(b))
+	if (a->n + b->n > RVL_CHAIN_MAX || rvl_has_front(b))
 		return false;
 	memcpy(a->node + a->n, b->node, b->n * sizeof(*b->node));
 	a->n += b->n;
@@ -143,7 +137,7 @@ static bool fits(const struct rvl_node_chain *c, enum joins kind)
 /* Whether the node is in a chain that is computed in stripes. */
 static bool in_stripes(const struct rvl_node *n)
 {
-	return n->chain && n->chain->n > 1U + has_front(n->chain);
+	return n->chain && n->chain->n > 1U + rvl_has_front(n->chain);
 }
 
 /* An operator without a window that follows a chain reads its rows from the cache, however many. */

@@ -249,7 +249,7 @@ static void note_chain(struct rivulet_explain *e, const struct rvl_node *n, uint
 
 	if (n->op == RVL_OP_QUANTIZE)
 		snprintf(text, sizeof(text), "by the convolution of step %u as it reads its image", step);
-	else if (n->chain->n == 2 && n->chain->node[0]->op == RVL_OP_QUANTIZE)
+	else if (n->chain->n == 2 && rvl_has_front(n->chain))
 		return;
 	else
 		snprintf(text, sizeof(text), "in %s with the operators of step %u",
