@@ -153,12 +153,10 @@ static bool skip_front(struct rvl_chain *c, struct rvl_chain_link *l, uint32_t n
 /* Only a first convolution reads the front, as its image. */
 static int read_front(struct rvl_kernel *k, struct rvl_kernel_desc *d, char *why)
 {
-	if (k->chain->n || d->op != RVL_OP_Q_CONV || !same_operand(&k->chain->front.y, &d->in[0]))
+	if (k->chain->n || d->op != RVL_OP_Q_CONV)
 		return rvl_why(why, "operator %u does not quantise its operand", number(k->chain));
-	d->in[0].data = NULL;
-	d->in[0].pitched = false;
 	d->quantise = &k->chain->front.q;
-	return 0;
+	return resolve(k, &k->chain->front.y, 0, d, why);
 }
 
 /* ---- the operators ---- */

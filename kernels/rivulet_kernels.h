@@ -247,7 +247,7 @@ bool rvl_kernel_joins(const struct rvl_kernel *k);
 /** Whether it can be in a chain of element-wise operators on float32, whose results are PLAIN. */
 bool rvl_desc_joins_elements(const struct rvl_kernel_desc *d);
 
-/** Rows of a stripe; 0 of other kernels than chains of images. */
+/** Rows of a stripe; 0 of kernels that are not computed in stripes. */
 int64_t rvl_chain_height(const struct rvl_kernel *k);
 
 /* ---- descriptors as bytes ---- */

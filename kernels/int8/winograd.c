@@ -295,15 +295,14 @@ static void transform(const struct run *r, const struct pixels *x, int64_t t, in
 	}
 }
 
-/* The weights of a block, for a chunk of channels from @first on. Returns their number. */
-static int64_t transform_weights(const struct run *r, int64_t block, int64_t first, int16_t *u)
+/* The weights of a block, for @n channels from @first on. */
+static void transform_weights(const struct run *r, int64_t block, int64_t first, int64_t n, int16_t *u)
 {
 	const struct rvl_i8_mat *m = r->j->m;
-	int64_t n = rvl_least(r->p.chunk, m->kc - first), nr = m->f->nr;
+	int64_t nr = m->f->nr;
 
 	r->p.f->weights((const int8_t *)m->w + block * rvl_i8_block_bytes(m) + first * nr, m->kc * nr, n, u,
 			r->p.u_step);
-	return n;
 }
 
 /* Results of a block of columns for tile @at, which is tile @in of the batch. */
@@ -373,20 +372,16 @@ static void transform_part(void *arg, uint32_t lane, uint32_t i)
 	transform(r, &x, i * tiles / r->p.parts, (i + 1) * tiles / r->p.parts);
 }
 
-/* @begins: @u does not hold the transformed weights of the block yet. */
+/* @begins: @u does not hold the transformed weights of the block yet, as for each batch that is a strip. */
 static void multiply_batch(const struct run *r, const struct batch *b, bool begins, int16_t *u)
 {
 	int64_t kc = r->j->m->kc;
 
-	if (r->p.chunk == kc) {
+	for (int64_t c = 0, n; c < kc; c += n) {
+		n = rvl_least(r->p.chunk, kc - c);
 		if (begins)
-			transform_weights(r, b->block, 0, u);
-		multiply(r, b, 0, kc, u);
-	} else {
-		for (int64_t c = 0, n; c < kc; c += n) {
-			n = transform_weights(r, b->block, c, u);
-			multiply(r, b, c, n, u);
-		}
+			transform_weights(r, b->block, c, n, u);
+		multiply(r, b, c, n, u);
 	}
 	output(r, b);
 }
@@ -438,7 +433,7 @@ static void weights_item(void *arg, uint32_t i)
 {
 	const struct run *r = arg;
 
-	transform_weights(r, r->first + i, 0, kept(r, r->first + i));
+	transform_weights(r, r->first + i, 0, r->j->m->kc, kept(r, r->first + i));
 }
 
 /* Parts begin with the rows of a kernel. */
