@@ -85,21 +85,6 @@ static inline void qb_range(enum rvl_type t, int64_t *lo, int64_t *hi)
 	*hi = *lo + (t == RVL_TYPE_S16 ? 65535 : 255);
 }
 
-/* A float image, which has no parameters. */
-static inline struct rvl_tensor *qb_image(struct qg *q, struct rvl_shape shape)
-{
-	struct rvl_tensor *t = NULL;
-
-	if (!q->rc)
-		q->rc = rvl_tensor_new(q->g, NULL, &t, &q->err);
-	if (q->rc)
-		return NULL;
-	t->type = RVL_TYPE_F32;
-	t->shape = shape;
-	t->shaped = true;
-	return t;
-}
-
 /* The bits of an image of bytes, or of floats in [-1, 1]. */
 static inline struct rvl_tensor *qb_sign(struct qg *q, const char *name, struct rvl_tensor *x)
 {
@@ -185,7 +170,7 @@ static inline struct rvl_tensor *qb_conv(struct qg *q, const char *name, struct 
 	for (uint32_t i = 2; i < 8; i++)
 		n_in = in[i] ? i + 1 : n_in;
 	y = c->only ? qb_bits(q, x->shape.dim[0], c->m, h, w) : c->type == RVL_TYPE_F32 ?
-		      qb_image(q, (struct rvl_shape){ 4, { x->shape.dim[0], c->m, h, w } }) :
+		      qg_float_tensor(q, (struct rvl_shape){ 4, { x->shape.dim[0], c->m, h, w } }) :
 		      qg_tensor(q, NULL, c->type, (struct rvl_shape){ 4, { x->shape.dim[0], c->m, h, w } },
 				c->type == RVL_TYPE_S16 ? 0.03f / 256 : 0.03f, qg_zp(q, c->type));
 	n = qg_node(q, RVL_OP_B_CONV, name, n_in, in, y);

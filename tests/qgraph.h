@@ -51,6 +51,21 @@ static inline struct rvl_tensor *qg_tensor(struct qg *q, const char *name, enum 
 	return t;
 }
 
+/* A tensor of float32, which has no parameters. */
+static inline struct rvl_tensor *qg_float_tensor(struct qg *q, struct rvl_shape shape)
+{
+	struct rvl_tensor *t = NULL;
+
+	if (!q->rc)
+		q->rc = rvl_tensor_new(q->g, NULL, &t, &q->err);
+	if (q->rc)
+		return NULL;
+	t->type = RVL_TYPE_F32;
+	t->shape = shape;
+	t->shaped = true;
+	return t;
+}
+
 static inline int32_t qg_zp(struct qg *q, enum rvl_type type)
 {
 	return type == RVL_TYPE_U8 ? qg_range(q, 0, 255) : qg_range(q, -128, 127);

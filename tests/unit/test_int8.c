@@ -240,11 +240,14 @@ static int64_t columns_for(int64_t channels)
 	return channels > 1000 ? 64 : 3;
 }
 
-static int8_t weight_by_parity(const struct conv *v, size_t i)
+/* Weights whose signs alternate from channel to channel. */
+static struct conv new_mixed_conv(int64_t channels, enum rvl_type type)
 {
-	int64_t taps = 9, channels = v->d.in[1].shape.dim[1];
+	struct conv v = new_conv(channels, 32, 1, 8, 7, type);
 
-	return (int64_t)i / taps % channels % 2 ? 127 : -128;
+	for (size_t i = 0; i < v.w.size; i++)
+		v.w.p[i] = (uint8_t)((int64_t)i / 9 % channels % 2 ? 127 : -128);
+	return v;
 }
 
 /* Nothing but the ends of the ranges. */
@@ -270,11 +273,9 @@ END_TEST
 /* Weights and pixels of the same sign, channel by channel: int8 has sums of both. */
 START_TEST(sums_of_mixed_signs_do_not_overflow)
 {
-	struct conv v = new_conv(300, 32, 1, 8, 7, _i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8);
+	struct conv v = new_mixed_conv(300, _i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8);
 	int64_t pixels = 8 * 7;
 
-	for (size_t i = 0; i < v.w.size; i++)
-		v.w.p[i] = (uint8_t)weight_by_parity(&v, i);
 	for (size_t i = 0; i < v.x.size; i++) {
 		bool high = (int64_t)i / pixels % 2 != _i >> 1;
 
@@ -318,10 +319,8 @@ static int filter_of_column(int64_t channels, int64_t columns, int64_t column)
 
 static int filter_of_mixed(int64_t channels, enum rvl_type type)
 {
-	struct conv v = new_conv(channels, 32, 1, 8, 7, type);
+	struct conv v = new_mixed_conv(channels, type);
 
-	for (size_t i = 0; i < v.w.size; i++)
-		v.w.p[i] = (uint8_t)weight_by_parity(&v, i);
 	return filter_of(&v);
 }
 

@@ -283,7 +283,7 @@ static struct rvl_tensor *floats_of(struct qg *q, struct rvl_tensor *x)
 {
 	const struct rvl_shape one = { 0, { 0 } };
 	int16_t zp = (int16_t)x->quant.zp[0];
-	struct rvl_tensor *y = qb_image(q, x->shape);
+	struct rvl_tensor *y = qg_float_tensor(q, x->shape);
 	struct rvl_tensor *in[3] = { x, qg_const(q, RVL_TYPE_F32, one, x->quant.scale),
 				     qg_const(q, RVL_TYPE_S16, one, &zp) };
 
@@ -493,7 +493,7 @@ END_TEST
 
 static struct rvl_tensor *plain_bytes(struct qg *q, const struct rvl_tensor *like)
 {
-	struct rvl_tensor *t = qb_image(q, like->shape);
+	struct rvl_tensor *t = qg_float_tensor(q, like->shape);
 
 	t->type = RVL_TYPE_U8;
 	return t;
@@ -524,10 +524,10 @@ START_TEST(takes_quantisation_in)
 	struct qg q;
 
 	qg_open(&q, 77 + (uint64_t)_i);
-	x = qb_image(&q, (struct rvl_shape){ 4, { 1, 64, 5, 6 } });
+	x = qg_float_tensor(&q, (struct rvl_shape){ 4, { 1, 64, 5, 6 } });
 	x->type = RVL_TYPE_U8;
 	qg_input(&q, x);
-	f = qg_convert(&q, RVL_OP_DEQUANTIZE, x, qb_image(&q, x->shape), 1.0f / 128, 120);
+	f = qg_convert(&q, RVL_OP_DEQUANTIZE, x, qg_float_tensor(&q, x->shape), 1.0f / 128, 120);
 	bits = qb_sign(&q, "sign", f);
 	c.type = RVL_TYPE_F32;
 	c.shortcut = f;
