@@ -40,6 +40,8 @@ CPPFLAGS_ALL := -D_GNU_SOURCE -DRIVULET_VERSION='"$(VERSION)"'
 # Cancelling a run leaves a kernel by longjmp() at any instruction (runtime/workers.c), so that no
 # function may be resolved at its first call: the dynamic linker would be left with its lock held.
 LDFLAGS_ALL := -pthread -Wl,-z,relro,-z,now $(LDFLAGS)
+# Test programs take longer to compile than most of them run.
+$(BUILD)/obj/tests/unit/%.o: CFLAGS_ALL += -O1
 ifdef SAN
 # Reports need lines, not variables; with -g1 the build takes a quarter less time.
 CFLAGS_ALL += -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
