@@ -9,6 +9,7 @@
 #include "prog_exec.h"
 #include "program/program.h"
 #include "qgraph.h"
+#include "suite.h"
 
 static inline uint8_t *bytes_of(const struct rvl_tensor *t)
 {
@@ -111,17 +112,17 @@ static inline bool reason_has(const struct rivulet_explain *e, const char *node,
 }
 
 /*
- * Checks graphs that @build makes of @n seeds from @seed on. Returns in how many of them the reason
- * that explain gives for layer @node has @text in it.
+ * Checks graphs that @build makes of random_cases(@n) seeds from @seed on. Returns in how many of them the
+ * reason that explain gives for layer @node has @text in it.
  */
 static inline uint32_t check_random(const struct rivulet_board *board,
 				    const struct rivulet_compile_options *opt,
-				    void (*build)(struct qg *q, uint64_t seed), uint64_t seed, uint64_t n,
+				    void (*build)(struct qg *q, uint64_t seed), uint64_t seed, int n,
 				    const char *node, const char *text)
 {
 	uint32_t taken = 0;
 
-	for (uint64_t i = seed; i < seed + n; i++) {
+	for (uint64_t i = seed; i < seed + (uint64_t)random_cases(n); i++) {
 		struct rivulet_explain e;
 		struct qg q;
 

@@ -22,10 +22,16 @@ static inline bool all_cases(void)
 #endif
 }
 
+/* One of how many random cases a test tries. */
+static inline int case_step(void)
+{
+	return all_cases() ? 1 : 4;
+}
+
 /* How many of @n random cases a test tries: all of them, or a quarter. */
 static inline int random_cases(int n)
 {
-	return all_cases() ? n : (n + 3) / 4;
+	return (n + case_step() - 1) / case_step();
 }
 
 /* Runs a suite and frees it. Returns the exit status. */

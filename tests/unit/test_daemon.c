@@ -378,7 +378,7 @@ static void compile_source(int i, struct rivulet_blob *prog)
 START_TEST(hostile_programs)
 {
 	const char *env = getenv("RIG_CASES");	/* more cases, set by hand */
-	int cases = env ? atoi(env) : 150, ran = 0;
+	int cases = env ? atoi(env) : random_cases(150), ran = 0;
 	int sock = raw_open(), bystander = raw_open();
 	int memory = memfd_of(NULL, 131072, F_SEAL_SHRINK);
 	struct rivulet_blob good = { .data = NULL };

@@ -250,7 +250,7 @@ static struct conv new_mixed_conv(int64_t channels, enum rvl_type type)
 	return v;
 }
 
-/* Nothing but the ends of the ranges. */
+/* Nothing but the ends of the ranges. Where not all cases are tried, those of mixed values are. */
 START_TEST(sums_of_tiles_do_not_overflow)
 {
 	enum rvl_type type = _i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8;
@@ -258,6 +258,10 @@ START_TEST(sums_of_tiles_do_not_overflow)
 	struct conv v = new_conv(channels, columns_for(channels), 1, 8, 7, type);
 	uint8_t high = type == RVL_TYPE_U8 ? 255 : 127, low = (uint8_t)(high + 1);
 
+	if (!all_cases() && (_i & 30) != 30) {
+		drop_conv(&v);
+		return;
+	}
 	test_seed(_i);
 	memset(v.x.p, _i & 2 ? low : high, v.x.size);
 	memset(v.w.p, _i & 4 ? 127 : -128, v.w.size);

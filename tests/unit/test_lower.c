@@ -475,7 +475,8 @@ static void residual_block(struct qg *q, int flavour)
 
 START_TEST(random_blocks)
 {
-	for (int flavour = 0; flavour < 16; flavour++) {
+	/* Each of the four bits is set in half of the flavours 0, 5, 10 and 15, too. */
+	for (int flavour = 0; flavour < 16; flavour += all_cases() ? 1 : 5) {
 		struct rivulet_board b = board_of(_i);
 		struct rivulet_compile_options serial = { .serial = true }, prof = { .prof = true };
 		struct outcome fast, slow;

@@ -399,7 +399,7 @@ static uint32_t count_of(int kind)
 {
 	const char *more = kind ? NULL : getenv("RVL_BINARY_LAYERS");
 
-	return more ? (uint32_t)strtoul(more, NULL, 10) : kinds[kind].n;
+	return more ? (uint32_t)strtoul(more, NULL, 10) : (uint32_t)random_cases((int)kinds[kind].n);
 }
 
 START_TEST(layers_equal_the_interpreter)
@@ -478,7 +478,7 @@ START_TEST(other_arrays_equal_the_interpreter)
 
 	load_board(&board, names[_i % 2]);
 	board.modes |= 1u << RIVULET_MODE_BINARY;
-	for (uint64_t seed = 0; seed < 6; seed++) {
+	for (uint64_t seed = 0; seed < (uint64_t)random_cases(6); seed++) {
 		struct rivulet_explain e;
 		struct qg q;
 

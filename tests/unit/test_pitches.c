@@ -271,7 +271,7 @@ static struct rvl_shape broadcast_of(struct rvl_shape s)
 START_TEST(element_wise_rows)
 {
 	seed = (uint64_t)_i + 1;
-	for (int turn = 0; turn < 200; turn++) {
+	for (int turn = 0; turn < random_cases(200); turn++) {
 		struct rvl_shape s = random_shape((int32_t)draw(1, 4));
 		uint32_t n = 0;
 
@@ -302,7 +302,7 @@ START_TEST(special_kernels)
 	};
 
 	seed = (uint64_t)_i + 11;
-	for (int turn = 0; turn < 200; turn++) {
+	for (int turn = 0; turn < random_cases(200); turn++) {
 		struct rvl_shape s = random_shape((int32_t)draw(1, 4));
 
 		memset(&d, 0, sizeof(d));
@@ -328,7 +328,7 @@ START_TEST(gathers_apart)
 	static int64_t index[12];
 
 	seed = (uint64_t)_i + 21;
-	for (int turn = 0; turn < 200; turn++) {
+	for (int turn = 0; turn < random_cases(200); turn++) {
 		struct rvl_shape x = random_shape((int32_t)draw(1, 3)), y = { .rank = x.rank + 1 };
 		struct rvl_shape k = { 2, { draw(1, 3), draw(1, 4) } };
 		int64_t axis = draw(0, x.rank - 1), n = k.dim[0] * k.dim[1], step = 0, first;
@@ -363,7 +363,7 @@ START_TEST(moves_apart)
 	static int64_t to[4];
 
 	seed = (uint64_t)_i + 31;
-	for (int turn = 0; turn < 100; turn++) {
+	for (int turn = 0; turn < random_cases(100); turn++) {
 		struct rvl_shape s = random_shape(4), y = s;
 
 		if (_i == 0) {
@@ -421,7 +421,7 @@ START_TEST(pixels_apart)
 	seed = (uint64_t)_i + 77;
 	for (size_t i = 0; i < sizeof(weights); i++)
 		weights[i] = (int8_t)draw(-20, 20);
-	for (int turn = 0; turn < 60; turn++) {
+	for (int turn = 0; turn < random_cases(60); turn++) {
 		int64_t c = draw(2, 40), m = conv && !depthwise ? draw(2, 40) : c, k = draw(1, 3);
 		struct rvl_shape x = { 4, { draw(1, 2), c, draw(4, 6), draw(4, 6) } }, y = x;
 		enum rvl_type t = draw(0, 1) ? RVL_TYPE_U8 : RVL_TYPE_S8;
@@ -471,7 +471,7 @@ START_TEST(floats_between_bytes)
 	static int32_t zp[3];
 
 	seed = 3;
-	for (int turn = 0; turn < 100; turn++) {
+	for (int turn = 0; turn < random_cases(100); turn++) {
 		struct rvl_shape s = random_shape((int32_t)draw(1, 4));
 
 		general("Sub", 14, 2);
@@ -624,7 +624,7 @@ START_TEST(axes_of_pixels_apart)
 	int axis = _i % 4;
 
 	seed = (uint64_t)_i + 5;
-	for (int turn = 0; turn < 20; turn++) {
+	for (int turn = 0; turn < random_cases(20); turn++) {
 		struct rvl_shape x = { 4, { draw(2, 3), draw(4, 9), draw(4, 6), draw(4, 6) } };
 
 		memset(&d, 0, sizeof(d));

@@ -51,7 +51,7 @@ START_TEST(random_layers_equal_the_interpreter)
 {
 	load_board(&board, "cyclonev-64-nodsp");
 	ck_assert_uint_eq(check_random(&board, NULL, random_layers, 3000, 60, "conv", "bit planes"),
-			  60);
+			  random_cases(60));
 }
 END_TEST
 

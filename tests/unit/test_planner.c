@@ -249,7 +249,7 @@ START_TEST(weights_load_ahead)
 	char err[256];
 
 	ck_assert_msg(!rivulet_board_load(&board, "zu3eg-256", err, sizeof(err)), "%s", err);
-	for (uint64_t seed = 0; seed < 80; seed++) {
+	for (uint64_t seed = 0; seed < (uint64_t)random_cases(80); seed++) {
 		struct rivulet_explain e;
 		uint64_t cycles[2];
 		struct io io = { 0 };

@@ -62,7 +62,7 @@ START_TEST(random_layers_equal_the_interpreter)
 {
 	load_board(&board, names[_i]);
 	ck_assert_uint_ge(check_random(&board, NULL, random_layers, 2000, 60, "depthwise", "tap lanes"),
-			  30);
+			  random_cases(30));
 }
 END_TEST
 

@@ -1025,7 +1025,7 @@ START_TEST(plan_keeps_accuracies)
 	char words[200];
 
 	plan_data();
-	snprintf(words, sizeof(words), "--accuracy 80,75,70 --objective reward -o %s/m.plan", dir);
+	snprintf(words, sizeof(words), "--accuracy 80,75,70 --length 32-96 --objective reward -o %s/m.plan", dir);
 	for (int i = 0; i < 4; i++) {
 		ck_assert_msg(!plan_verb(i == 3 ? strcat(words, " --no-cache") : words), "%s",
 			      rvl_tool_error);
@@ -1109,7 +1109,7 @@ static const struct { const char *words; int code; const char *says; } plan_erro
 	{ "--battery 0", RVL_EXIT_USAGE, "--battery" },
 	{ "--charge 101", RVL_EXIT_USAGE, "--charge" },
 	{ "--margin x", RVL_EXIT_USAGE, "--margin" },
-	{ "--accuracy 99 --margin 2", RVL_EXIT_DIFFERENT, "at no length" },
+	{ "--accuracy 99 --margin 2 --length 8-40", RVL_EXIT_DIFFERENT, "at no length" },
 	{ "--shares 1,2", RVL_EXIT_USAGE, "2 values for 3 levels" },
 	{ "--shares 0", RVL_EXIT_USAGE, "--shares" },
 	{ "--reward-range 90,60", RVL_EXIT_USAGE, "does not rise" },
@@ -1122,7 +1122,7 @@ static const struct { const char *words; int code; const char *says; } plan_erro
 	{ "--keep-int8 nobody", RVL_EXIT_REFUSED, "nobody" },
 	{ "--rate 1000", RVL_EXIT_DIFFERENT, "which the rate leaves; l6: nothing fits the time" },
 	{ "--output /nowhere/p", RVL_EXIT_FAILED, "/nowhere/p" },
-	{ "--svg /nowhere/p", RVL_EXIT_FAILED, "/nowhere/p" },
+	{ "--length 32-96 --svg /nowhere/p", RVL_EXIT_FAILED, "/nowhere/p" },
 };
 
 START_TEST(plan_mistakes)
