@@ -15,6 +15,7 @@ CPPFLAGS_kernels/op += -I$(BUILD)/gen
 # The time of the innermost loop depends on where it begins within a line of instructions.
 CFLAGS_kernels/int8/avx2 := -falign-loops=64
 CFLAGS_kernels/int8/bytes_avx2 := -falign-loops=64
+CFLAGS_kernels/int8/split_avx2 := -falign-loops=64
 # Sums of a segment are added to those of a tile by a loop over the columns.
 CFLAGS_kernels/int8/tables_sse41 := -O3
 CFLAGS_kernels/int8/tables_avx2 := -O3

@@ -31,6 +31,7 @@ struct rvl_i8_gemm_call {
 	int64_t taps, kc;
 	const void *w;		/* int8 [tap][kc / kr][nr][kr]; bits: tables.h */
 	const struct rvl_i8_quads *quads;	/* of the rows, of a set that sorts them; else NULL */
+	const struct rvl_i8_rest *rest;	/* of the weights, of a set that splits them; else NULL */
 	const int32_t *bias;	/* [nr], as all that follows corrected for the zero point */
 	const float *scale;	/* [nr] */
 	uint8_t *y;
@@ -75,6 +76,28 @@ static inline int64_t rvl_i8_places(int64_t kc)
 {
 	return kc / RVL_I8_QUAD + 4;
 }
+
+/*
+ * The other way to exact products of bytes: VPMADDUBSW never saturates where the sum of both weights of a pair
+ * is within RVL_I8_MOST_PAIR, whatever the uint8 are. What a pair has beyond that is subtracted from the packed
+ * weights and is part of a rest: of a quad under half of a block's columns, mostly zeros. Its products are added
+ * by the same operations. Weights of trained networks have few such pairs, and hardly any if all channels have
+ * one scale. FBGEMM splits weights between two products for the same reason (D. Khudia et al., FBGEMM: Enabling
+ * High-Performance Low-Precision Deep Learning Inference, 2021).
+ */
+#define RVL_I8_MOST_PAIR 128
+#define RVL_I8_REST 32	/* weights of a quad under half of a block's columns */
+
+struct rvl_i8_rest_place {
+	uint16_t tap, quad;
+};
+
+/* The rests of a block, those under its first half of columns in front, each half by taps and quads. */
+struct rvl_i8_rest {
+	const int8_t *w;	/* [n[0] + n[1]][RVL_I8_REST] */
+	const struct rvl_i8_rest_place *place;
+	int64_t n[2];
+};
 
 /*
  * Depthwise: @pixels results of one row. Pixel i reads @channels bytes at p[t] + i * x_step for each
@@ -214,6 +237,8 @@ struct rvl_i8_kernels {
 	int table_bits[RVL_I8_ROWS];
 	/* Those that sort quads, for products of many columns; or NULL. */
 	const struct rvl_i8_kernels *bytes;
+	/* Those for weights that are split, of which few have a rest; or NULL. */
+	const struct rvl_i8_kernels *split;
 	const struct rvl_i8_winograd *winograd;	/* RVL_I8_FILTERS, of r = 2 and of 4; or NULL */
 	const struct rvl_i8_dw *dw;
 	const struct rvl_i8_convert *convert;
@@ -237,7 +262,7 @@ extern const struct rvl_i8_kernels rvl_i8_scalar;
 extern const struct rvl_i8_slide rvl_i8_slide_pairs, rvl_i8_slide_dot;	/* order of slide.h, of dw_dot.h */
 #ifdef __x86_64__
 extern const struct rvl_i8_kernels rvl_i8_tables_sse41, rvl_i8_tables_avx2, rvl_i8_tables_avx512;
-extern const struct rvl_i8_kernels rvl_i8_bytes_avx2;
+extern const struct rvl_i8_kernels rvl_i8_bytes_avx2, rvl_i8_split_avx2;
 extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni, rvl_i8_amx;
 
 /* Those of AVX512-VNNI that AMX uses, too. */

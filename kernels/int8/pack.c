@@ -179,15 +179,19 @@ static bool sorts(const struct rvl_i8_mat *m, const struct rvl_i8_source *s)
 }
 
 /*
- * Changes to the kernels that sort quads. Values around the zero point are then narrow: those that are not
- * less, and with the zero point in the middle of its range, those less by up to BELOW_ZERO.
+ * Changes to kernels that multiply bytes, if there are some for this product. Values around the zero point are
+ * then narrow: those that are not less, and with the zero point in the middle of its range, those less by up to
+ * BELOW_ZERO.
  */
 static void choose_bytes(struct rvl_i8_mat *m, const struct rvl_i8_source *s, const struct rvl_qparams *q)
 {
-	if (!sorts(m, s))
-		return;
-	m->f = m->f->bytes;
-	m->less = rvl_clamp(q->xz + m->f->offset[q->x_u8] - BELOW_ZERO, 0, RVL_I8_MOST_LESS);
+	if (sorts(m, s)) {
+		m->f = m->f->bytes;
+		m->less = rvl_clamp(q->xz + m->f->offset[q->x_u8] - BELOW_ZERO, 0, RVL_I8_MOST_LESS);
+	} else if (rvl_i8_splits(m, s)) {
+		m->f = m->f->split;
+		m->widens = false;
+	}
 }
 
 /* @n times @size bytes of weights. */
@@ -307,6 +311,8 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 	if (allocate(k, m, m->groups * m->blocks, rvl_i8_block_bytes(m), columns))
 		return NULL;
 	pack_columns(m, s, q);
+	if (m->f == f->split && rvl_i8_split(k, m))
+		return NULL;
 	return m;
 }
 

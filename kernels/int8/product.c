@@ -274,6 +274,7 @@ static void compute(const struct run *r, struct rvl_i8_gemm_call *c, int64_t gro
 	c->a = (const uint8_t *const *)(const void *)prepared;
 	c->w = (const uint8_t *)m->w + at * rvl_i8_block_bytes(m);
 	c->quads = m->f->sort ? quads_of(r, prepared) : NULL;
+	c->rest = m->rest ? m->rest + at : NULL;
 	c->bias = m->bias + at * nr;
 	c->scale = m->scale + at * nr;
 	c->rows = rows_of(r, tile);

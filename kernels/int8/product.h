@@ -40,6 +40,7 @@ struct rvl_i8_mat {
 	int bits;		/* of the weights where the set has tables, else 0 */
 	bool is_signed;		/* ... in two's complement */
 	void *w;		/* int8, int16, or bits */
+	const struct rvl_i8_rest *rest;	/* [groups * blocks], of weights that are split; or NULL */
 	int32_t less;		/* what a set that sorts quads subtracts from the values */
 	int32_t *bias;
 	float *scale;
@@ -52,6 +53,14 @@ struct rvl_i8_post rvl_i8_post(int32_t lo, int32_t hi, int32_t zp, bool u8);
 /** Packs the weights of a matrix product or convolution; NULL without memory. */
 struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source *s,
 			       const struct rvl_qparams *q);
+
+/**
+ * Whether the weights of @s are split: the set of @m has kernels for that, few weights have a rest, and the rows
+ * can be read where they lie.
+ */
+bool rvl_i8_splits(const struct rvl_i8_mat *m, const struct rvl_i8_source *s);
+/** Splits the packed weights of @m, which has those kernels. Returns 0 or -ENOMEM. */
+int rvl_i8_split(struct rvl_kernel *k, struct rvl_i8_mat *m);
 
 /**
  * Packs the weights of a depthwise convolution: s->groups is 1, s->n the channels, s->kc 1. NULL

@@ -487,23 +487,63 @@ static void write_biases(const struct product *p, bool u8, int32_t zero, int64_t
 	}
 }
 
-/* Proves that products of bytes do not saturate, and that those of int16 are used where they would. */
-START_TEST(sums_of_products_of_bytes_do_not_saturate)
+/* Weights of which few pairs of adjacent inputs are, together, at a limit of kernels of bytes or beyond it. */
+static void write_peaks(int8_t *w, int64_t inputs, int64_t columns)
+{
+	static const int8_t peaks[][2] = {
+		{ 127, 127 }, { -128, -128 }, { 127, 2 }, { 127, 1 }, { -128, -1 }, { -128, 0 }, { 64, 65 },
+		{ -65, -64 }, { 2, 127 }, { -1, -128 }, { 127, -128 },
+	};
+
+	for (int64_t k = 0; k < inputs; k += 2) {
+		for (int64_t n = 0; n < columns; n++) {
+			const int8_t *peak = peaks[test_rnd(sizeof(peaks) / sizeof(peaks[0]))];
+			int8_t side = test_rnd(2) ? 64 : -64;
+
+			for (int i = 0; i < 2; i++)
+				w[(k + i) * columns + n] = (int8_t)(side < 0 ? -(int)test_rnd(65) : (int)test_rnd(65));
+			if (test_rnd(2))
+				w[k * columns + n] = w[(k + 1) * columns + n] = side;
+			if (!test_rnd(400))
+				for (int i = 0; i < 2; i++)
+					w[(k + i) * columns + n] = peak[i];
+		}
+	}
+}
+
+/* Whether AVX2 splits the weights; true as well without AVX2. */
+static bool is_split(const struct rvl_kernel_desc *d)
+{
+	bool is = true;
+#ifdef __x86_64__
+	struct rvl_kernel *k;
+
+	if (rvl_cpu_force("avx2", NULL))
+		return true;
+	ck_assert_int_eq(rvl_kernel_new(d, false, &k, NULL), 0);
+	is = k->i8->rest;
+	rvl_kernel_free(k);
+	rvl_cpu_force(NULL, NULL);
+#endif
+	return is;
+}
+
+/* Products of @columns columns that @write_weights makes, as case @number. */
+static void compare_products(int number, int64_t columns, bool split,
+			     void (*write_weights)(int8_t *w, int64_t inputs, int64_t columns))
 {
 	static const int32_t zeros[] = { 0, 10, 64, 70, 128, 191, 193, 255 };
 	static const float scale = 1, y_scale = 64;
 	static const int32_t zero;
 	static const struct rvl_kernel_quant q = { .n = 1, .scale = &scale, .zp = &zero };
-	int64_t inputs, columns, rows = 24 + _i;
-	enum rvl_type type = _i & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8;
-	int32_t x_byte = zeros[_i / 2 % 8], x_zero = x_byte - (_i & 1 ? 0 : 128);
+	int64_t inputs, rows = split ? 1 + number : 24 + number;
+	enum rvl_type type = number & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8;
+	int32_t x_byte = zeros[number / 2 % 8], x_zero = x_byte - (number & 1 ? 0 : 128);
 	int32_t base = x_byte < 64 ? 0 : x_byte > 192 ? 128 : x_byte - 64;
 	struct product p = { .d = { .op = RVL_OP_Q_MATMUL, .n_in = 3, .n_out = 1 } };
 	const char *set;
 
-	test_seed(_i);
-	inputs = 16 + 16 * (int64_t)test_rnd(_i % 4 ? 20 : 58);
-	columns = 120 + test_rnd(40);
+	inputs = 16 + 16 * (int64_t)test_rnd(number % 4 ? 20 : 58);
 	rvl_attr_init(&p.d.attr);
 	test_matrix(&p.d.in[0], type, rows, inputs, false);
 	test_matrix(&p.d.in[1], RVL_TYPE_S8, inputs, columns, false);
@@ -517,16 +557,32 @@ START_TEST(sums_of_products_of_bytes_do_not_saturate)
 	p.y = test_guarded(test_bytes(&p.d.out[0]), 1);
 	p.ref = test_guarded(test_bytes(&p.d.out[0]), 1);
 	write_quads(&p.x, inputs, base, type == RVL_TYPE_U8);
-	write_extreme((int8_t *)p.w.p, inputs, columns);
+	write_weights((int8_t *)p.w.p, inputs, columns);
 	write_biases(&p, type == RVL_TYPE_U8, x_zero, inputs, columns);
 	p.d.in[1].data = p.w.p;
 	p.d.in[2] = (struct rvl_kernel_arg) { .type = RVL_TYPE_S32, .data = p.b.p,
 					      .shape = { .rank = 1, .dim = { columns } } };
+	ck_assert(!split || is_split(&p.d));
 	test_run(&p.d, true, (const void *[]) { p.x.p, p.w.p, p.b.p }, &p.ref, 0);
 	set = test_each_set(product_differs, &p);
 	ck_assert_msg(!set, "%s differs", set);
 	for (struct test_guarded *g = &p.x; g <= &p.ref; g++)
 		test_drop(g);
+}
+
+/* Proves that products of bytes do not saturate, and that those of int16 are used where they would. */
+START_TEST(sums_of_products_of_bytes_do_not_saturate)
+{
+	test_seed(_i);
+	compare_products(_i, 120 + test_rnd(40), false, write_extreme);
+}
+END_TEST
+
+/* Nor do those of weights that are split. */
+START_TEST(sums_of_split_weights_do_not_saturate)
+{
+	test_seed(_i);
+	compare_products(_i, 1 + test_rnd(100), true, write_peaks);
 }
 END_TEST
 
@@ -741,6 +797,7 @@ int main(void)
 	tcase_add_test(sets, filters_are_fast);
 	tcase_add_test(sets, filters_take_little_memory);
 	tcase_add_loop_test(sets, sums_of_products_of_bytes_do_not_saturate, 0, 64);
+	tcase_add_loop_test(sets, sums_of_split_weights_do_not_saturate, 0, 64);
 	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, tables_are_used_where_they_are_faster);
