@@ -62,7 +62,7 @@ static double measure_peak(const struct peak *p)
 struct layer {
 	const char *name;
 	int64_t side, channels, kernel, stride;	/* of a convolution */
-	bool depthwise;
+	bool depthwise, half;	/* half: weights are half as large as int8 may be */
 	int64_t rows, terms, columns;	/* of a matrix product; rows is 0 for a convolution */
 	struct rvl_kernel *k;
 	uint8_t *x, *y;
@@ -72,11 +72,14 @@ struct layer {
 
 #define LAYER(n, s, c, k, st, dw) \
 	{ .name = n, .side = s, .channels = c, .kernel = k, .stride = st, .depthwise = dw }
+#define HALF(n, s, c) { .name = n, .side = s, .channels = c, .kernel = 1, .stride = 1, .half = true }
 #define DENSE(n, m, k, c) { .name = n, .rows = m, .terms = k, .columns = c }
 static struct layer layers[] = {
 	LAYER("conv1x1_56_128", 56, 128, 1, 1, false),
 	LAYER("conv1x1_28_256", 28, 256, 1, 1, false),
 	LAYER("conv1x1_14_512", 14, 512, 1, 1, false),
+	HALF("conv1x1_56_64_half", 56, 64),
+	HALF("conv1x1_14_1024_half", 14, 1024),
 	LAYER("conv3x3_56_128", 56, 128, 3, 1, false),
 	LAYER("conv3x3_28_256", 28, 256, 3, 1, false),
 	LAYER("conv3x3_14_512", 14, 512, 3, 1, false),
@@ -163,6 +166,15 @@ static void describe_dense(const struct layer *l, struct rvl_kernel_desc *d)
 	d->out[0] = matrix(&y_quant, l->rows, l->columns);
 }
 
+static const int8_t *weights(int64_t n, bool half)
+{
+	int8_t *w = bytes(n);
+
+	for (int64_t i = 0; i < n && half; i++)
+		w[i] /= 2;
+	return w;
+}
+
 static void make_layer(struct layer *l)
 {
 	struct rvl_kernel_desc d = { .n_in = 2, .n_out = 1 };
@@ -175,7 +187,7 @@ static void make_layer(struct layer *l)
 		describe_conv(l, &d);
 	d.in[1].type = RVL_TYPE_S8;
 	d.in[1].quant = w_quant;
-	d.in[1].data = bytes(rvl_shape_count(&d.in[1].shape));
+	d.in[1].data = weights(rvl_shape_count(&d.in[1].shape), l->half);
 	if (rvl_kernel_new(&d, false, &l->k, why)) {
 		fprintf(stderr, "bench_cpu: %s\n", why);
 		exit(1);
