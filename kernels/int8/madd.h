@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Micro-kernels on 16-bit products, for a register size that the including file defines. PMADDWD
- * adds two products exactly; PMADDUBSW, which takes bytes, would saturate.
+ * adds two products exactly; PMADDUBSW, which takes bytes, would saturate (but see split_avx2.c).
  *
  * Defined by the including file: TARGET, vec and vecps (a register), HALF (its dwords), MR, and the
  * operations load, store, zero-extending and sign-extending loads of 2 * HALF bytes, and so on, as

@@ -179,18 +179,18 @@ static bool sorts(const struct rvl_i8_mat *m, const struct rvl_i8_source *s)
 }
 
 /*
- * Changes to kernels that multiply bytes, if there are some for this product. Values around the zero point are
- * then narrow: those that are not less, and with the zero point in the middle of its range, those less by up to
- * BELOW_ZERO.
+ * Changes to kernels that multiply bytes, if there are some for this product: those for split weights, whose time
+ * does not depend on the activations, or those that sort quads. To these, values around the zero point are narrow:
+ * those that are not less, and with the zero point in the middle of its range, those less by up to BELOW_ZERO.
  */
 static void choose_bytes(struct rvl_i8_mat *m, const struct rvl_i8_source *s, const struct rvl_qparams *q)
 {
-	if (sorts(m, s)) {
-		m->f = m->f->bytes;
-		m->less = rvl_clamp(q->xz + m->f->offset[q->x_u8] - BELOW_ZERO, 0, RVL_I8_MOST_LESS);
-	} else if (rvl_i8_splits(m, s)) {
+	if (rvl_i8_splits(m, s)) {
 		m->f = m->f->split;
 		m->widens = false;
+	} else if (sorts(m, s)) {
+		m->f = m->f->bytes;
+		m->less = rvl_clamp(q->xz + m->f->offset[q->x_u8] - BELOW_ZERO, 0, RVL_I8_MOST_LESS);
 	}
 }
 

@@ -15,32 +15,36 @@ static bool is_beyond(int32_t a, int32_t b)
 	return a + b > RVL_I8_MOST_PAIR || a + b < -RVL_I8_MOST_PAIR;
 }
 
-/* Whether any pair of four inputs from @at on, counted over all taps, is beyond under up to HALF columns. */
-static bool has_rest(const struct rvl_i8_source *s, int64_t column, int64_t columns, int64_t at)
+/* Whether a pair of quad @c of tap @tap is beyond under up to HALF columns. */
+static bool has_rest(const struct rvl_i8_source *s, int64_t column, int64_t columns, int64_t tap, int64_t c)
 {
-	for (int64_t i = at; i < at + RVL_I8_QUAD; i += 2) {
-		int64_t tap = i / s->kc, c = i % s->kc;
-
+	for (int64_t i = c; i < c + RVL_I8_QUAD; i += 2)
 		for (int64_t n = column; n < column + columns; n++)
-			if (is_beyond(s->weight(s->ctx, n, tap, c), s->weight(s->ctx, n, tap, c + 1)))
+			if (is_beyond(s->weight(s->ctx, n, tap, i), s->weight(s->ctx, n, tap, i + 1)))
 				return true;
-	}
 	return false;
 }
 
-/* Whether few enough weights have a rest. */
+/* The quads that have a rest under up to HALF columns, or more than @most. */
+static int64_t rests_of(const struct rvl_i8_source *s, int64_t column, int64_t columns, int64_t most)
+{
+	int64_t rests = 0;
+
+	for (int64_t t = 0; t < s->taps && rests <= most; t++)
+		for (int64_t c = 0; c < s->kc && rests <= most; c += RVL_I8_QUAD)
+			rests += has_rest(s, column, columns, t, c);
+	return rests;
+}
+
 static bool are_rests_few(const struct rvl_i8_source *s)
 {
-	int64_t rests = 0, most = s->groups * rvl_ceil_div(s->n, HALF) * s->taps * s->kc / RVL_I8_QUAD / REST_SHARE;
+	int64_t quads = s->groups * rvl_ceil_div(s->n, HALF) * s->taps * (s->kc / RVL_I8_QUAD);
+	int64_t left = quads / REST_SHARE;
 
-	for (int64_t g = 0; g < s->groups; g++)
-		for (int64_t n = 0; n < s->n; n += HALF)
-			for (int64_t at = 0; at < s->taps * s->kc; at += RVL_I8_QUAD) {
-				rests += has_rest(s, g * s->n + n, rvl_least(HALF, s->n - n), at);
-				if (rests > most)
-					return false;
-			}
-	return true;
+	for (int64_t g = 0; g < s->groups && left >= 0; g++)
+		for (int64_t n = 0; n < s->n && left >= 0; n += HALF)
+			left -= rests_of(s, g * s->n + n, rvl_least(HALF, s->n - n), left);
+	return left >= 0;
 }
 
 bool rvl_i8_splits(const struct rvl_i8_mat *m, const struct rvl_i8_source *s)
@@ -57,16 +61,15 @@ static bool is_rest(const int8_t *w)
 	return false;
 }
 
-/* Moves what the pairs of a quad have beyond from @w to @rest. Both weights of such a pair have one sign. */
+/* Moves what the pairs of a quad have beyond from @w to @rest. No second weight is beyond alone. */
 static void split_quad(int8_t *w, int8_t *rest)
 {
+	memset(rest, 0, RVL_I8_REST);
 	for (int i = 0; i < RVL_I8_REST; i += 2) {
-		int32_t sum = w[i] + w[i + 1], beyond = sum - rvl_clamp(sum, -RVL_I8_MOST_PAIR, RVL_I8_MOST_PAIR);
+		int32_t sum = w[i] + w[i + 1];
 
-		rest[i] = (int8_t)rvl_clamp(beyond, w[i] < 0 ? w[i] : 0, w[i] < 0 ? 0 : w[i]);
-		rest[i + 1] = (int8_t)(beyond - rest[i]);
+		rest[i] = (int8_t)(sum - rvl_clamp(sum, -RVL_I8_MOST_PAIR, RVL_I8_MOST_PAIR));
 		w[i] = (int8_t)(w[i] - rest[i]);
-		w[i + 1] = (int8_t)(w[i + 1] - rest[i + 1]);
 	}
 }
 

@@ -56,8 +56,8 @@ TARGET INLINE void point_at(const struct rvl_i8_gemm_call *c, int64_t tap, struc
 		o->x[i] = c->a[tap * MR + i];
 }
 
-/* The same of the columns of one half. */
-TARGET INLINE void add_half(vec sum[MR][2], const struct operands *o, int64_t at, const int8_t *w, const int half,
+/* The same of the columns on one side, the first half of them or the last. */
+TARGET INLINE void add_half(vec sum[MR][2], const struct operands *o, int64_t at, const int8_t *w, const int side,
 			    const int rows, const int x_u8)
 {
 #pragma GCC unroll 8
@@ -67,15 +67,15 @@ TARGET INLINE void add_half(vec sum[MR][2], const struct operands *o, int64_t at
 		__asm__("vpmaddubsw %[w], %[a], %[a]\n\t"
 			"vpmaddwd %[ones], %[a], %[a]\n\t"
 			"vpaddd %[a], %[sum], %[sum]"
-			: [sum] "+x"(sum[i][half]), [a] "+x"(a) : [w] WEIGHTS(w), [ones] "x"(o->ones));
+			: [sum] "+x"(sum[i][side]), [a] "+x"(a) : [w] WEIGHTS(w), [ones] "x"(o->ones));
 	}
 }
 
-TARGET INLINE void add_rest(const struct rvl_i8_gemm_call *c, vec sum[MR][2], struct operands *o, const int half,
+TARGET INLINE void add_rest(const struct rvl_i8_gemm_call *c, vec sum[MR][2], struct operands *o, const int side,
 			    const int rows, const int x_u8)
 {
-	const int64_t first = half ? c->rest->n[0] : 0;
-	const struct rvl_i8_rest_place *p = c->rest->place + first, *past = p + c->rest->n[half];
+	const int64_t first = side ? c->rest->n[0] : 0;
+	const struct rvl_i8_rest_place *p = c->rest->place + first, *past = p + c->rest->n[side];
 	const int8_t *w = c->rest->w + first * HALF_BYTES;
 
 	while (p < past) {
@@ -83,7 +83,7 @@ TARGET INLINE void add_rest(const struct rvl_i8_gemm_call *c, vec sum[MR][2], st
 
 		point_at(c, tap, o, rows);
 		for (; p < past && p->tap == tap; p++, w += HALF_BYTES)
-			add_half(sum, o, (int64_t)p->quad * RVL_I8_QUAD, w, half, rows, x_u8);
+			add_half(sum, o, (int64_t)p->quad * RVL_I8_QUAD, w, side, rows, x_u8);
 	}
 	keep(sum, rows);
 }

@@ -543,7 +543,7 @@ static void compare_products(int number, int64_t columns, bool split,
 	struct product p = { .d = { .op = RVL_OP_Q_MATMUL, .n_in = 3, .n_out = 1 } };
 	const char *set;
 
-	inputs = 16 + 16 * (int64_t)test_rnd(number % 4 ? 20 : 58);
+	inputs = 16 + 16 * (int64_t)test_rnd(number % 4 ? 20 : split ? 100 : 58);
 	rvl_attr_init(&p.d.attr);
 	test_matrix(&p.d.in[0], type, rows, inputs, false);
 	test_matrix(&p.d.in[1], RVL_TYPE_S8, inputs, columns, false);
@@ -583,6 +583,77 @@ START_TEST(sums_of_split_weights_do_not_saturate)
 {
 	test_seed(_i);
 	compare_products(_i, 1 + test_rnd(100), true, write_peaks);
+}
+END_TEST
+
+/* Windows of 3 x 3 in two groups: each output has one pair beyond, under some tap and channels. */
+START_TEST(sums_of_split_windows_do_not_saturate)
+{
+	static const float scale = 0.001f * 0.001f * 512;
+	enum rvl_type type = _i ? RVL_TYPE_U8 : RVL_TYPE_S8;
+	const int64_t channels = 48, columns = 80;
+	struct conv v = new_conv(2 * channels, columns, 2, 8, 7, type);
+
+	test_seed(_i);
+	test_drop(&v.y);
+	test_drop(&v.ref);
+	v.d.attr.stride[0] = v.d.attr.stride[1] = 2;
+	v.d.out[0].shape.dim[2] = v.d.out[0].shape.dim[3] = 4;
+	v.d.out[0].quant.scale = &scale;
+	v.y = test_guarded(test_bytes(&v.d.out[0]), 1);
+	v.ref = test_guarded(test_bytes(&v.d.out[0]), 1);
+	memset(v.w.p, 0, v.w.size);
+	for (int64_t n = 0; n < columns; n++) {
+		uint8_t *w = v.w.p + (n * channels + 2 * test_rnd(channels / 2)) * 9 + test_rnd(9);
+
+		w[0] = w[9] = test_rnd(2) ? 127 : 128;
+	}
+	for (size_t i = 0; i < v.x.size; i++)
+		v.x.p[i] = (uint8_t)test_rnd(256);
+	ck_assert(is_split(&v.d));
+	compare_conv(&v);
+	drop_conv(&v);
+}
+END_TEST
+
+/* Whether a product of one row is split, whose @rests first quads have a rest under the last group of columns. */
+static bool is_split_with(int64_t inputs, int64_t columns, int64_t rests)
+{
+	static const float scale = 1;
+	static const int32_t zero;
+	static const struct rvl_kernel_quant q = { .n = 1, .scale = &scale, .zp = &zero };
+	struct rvl_kernel_desc d = { .op = RVL_OP_Q_MATMUL, .n_in = 2, .n_out = 1 };
+	int8_t *w = calloc((size_t)inputs, (size_t)columns);
+	bool is;
+
+	ck_assert_ptr_nonnull(w);
+	for (int64_t k = 0; k < 4 * rests; k += 4)
+		w[k * columns + columns - 1] = w[(k + 1) * columns + columns - 1] = 127;
+	rvl_attr_init(&d.attr);
+	test_matrix(&d.in[0], RVL_TYPE_U8, 1, inputs, false);
+	test_matrix(&d.in[1], RVL_TYPE_S8, inputs, columns, false);
+	test_matrix(&d.out[0], RVL_TYPE_U8, 1, columns, false);
+	d.in[0].quant = d.in[1].quant = d.out[0].quant = q;
+	d.in[1].data = w;
+	is = is_split(&d);
+	free(w);
+	return is;
+}
+
+/* Proves that weights are split if a tenth of the quads under eight columns have a rest, and not beyond the places. */
+START_TEST(weights_are_split_where_it_is_faster)
+{
+#ifdef __x86_64__
+	if (rvl_cpu_force("avx2", NULL))
+		return;
+	ck_assert(is_split_with(400, 8, 10));
+	ck_assert(!is_split_with(400, 8, 11));
+	ck_assert(is_split_with(400, 20, 30));
+	ck_assert(!is_split_with(400, 20, 31));
+	ck_assert(is_split_with(4 * UINT16_MAX, 1, 100));
+	ck_assert(!is_split_with(4 * (UINT16_MAX + 1), 1, 100));
+	ck_assert(!is_split_with(402, 8, 0));
+#endif
 }
 END_TEST
 
@@ -695,20 +766,20 @@ START_TEST(scratch_is_limited)
 }
 END_TEST
 
-/* Memory of a product: packed weights of few bits take less. *@scratch: while it runs, in all threads. */
+/* Memory of a product by @least alone: packed weights of few bits take less. *@scratch: while it runs, in all threads. */
 static size_t product_bytes(int64_t rows, int64_t inputs, int64_t columns, int8_t least, size_t *scratch)
 {
 	static const float scale = 0.01f;
 	static const int32_t zero;
 	static const struct rvl_kernel_quant q = { .n = 1, .scale = &scale, .zp = &zero };
 	struct rvl_kernel_desc d = { .op = RVL_OP_Q_MATMUL, .n_in = 2, .n_out = 1 };
-	int8_t *weights = calloc((size_t)inputs, (size_t)columns);
+	int8_t *weights = malloc((size_t)(inputs * columns));
 	char why[RVL_WHY_MAX];
 	struct rvl_kernel *k;
 	size_t bytes;
 
 	ck_assert_ptr_nonnull(weights);
-	weights[inputs * columns - 1] = least;
+	memset(weights, least, (size_t)(inputs * columns));
 	rvl_attr_init(&d.attr);
 	test_matrix(&d.in[0], RVL_TYPE_U8, rows, inputs, false);
 	test_matrix(&d.in[1], RVL_TYPE_S8, inputs, columns, false);
@@ -798,6 +869,8 @@ int main(void)
 	tcase_add_test(sets, filters_take_little_memory);
 	tcase_add_loop_test(sets, sums_of_products_of_bytes_do_not_saturate, 0, 64);
 	tcase_add_loop_test(sets, sums_of_split_weights_do_not_saturate, 0, 64);
+	tcase_add_loop_test(sets, sums_of_split_windows_do_not_saturate, 0, 2);
+	tcase_add_test(sets, weights_are_split_where_it_is_faster);
 	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, tables_are_used_where_they_are_faster);
