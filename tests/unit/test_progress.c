@@ -99,7 +99,7 @@ START_TEST(plan_keeps)
 	int status;
 
 	snprintf(words, sizeof(words), "plan models/mlp.onnx --time-constraint 1s --threads 1 "
-				       "--data " SET
+				       "--choose 500 --data " SET
 		 "images-idx3-ubyte.gz," SET "labels-idx1-ubyte.gz --svg %s/p.svg --cache %s/c",
 			 dir, dir);
 	status = interrupted(words, "2 of at most", SIGTERM);
