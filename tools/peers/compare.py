@@ -266,8 +266,9 @@ def main():
                     help="seconds after which a case begins no round but the first (%(default)g)")
     ap.add_argument("--only", choices=["networks", "layers"])
     ap.add_argument("--networks", type=words(NETWORKS), default=NETWORKS)
-    ap.add_argument("--weights", choices=["uniform", "laplace"], default="uniform",
-                    help="of the networks; laplace is like trained ones, a prefix of the names")
+    ap.add_argument("--weights", choices=["uniform", "laplace", "halved"], default="uniform",
+                    help="of the networks, a prefix of the names; laplace is like trained ones quantised by "
+                         "channel, halved like those with one scale")
     ap.add_argument("--match", default="", help="only figures whose names contain this")
     ap.add_argument("--float", action="store_true",
                     help="the models are float: no modes of int8; figures cpu.float.*")

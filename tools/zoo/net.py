@@ -64,11 +64,17 @@ def moments(function, spread):
 
 # Bytes by uniform bytes. Of trained weights quantised by channel, 1 to 2 % of the pairs of adjacent inputs
 # exceed +-128 together; of the quantiles of Laplace's distribution, 1 %, and of uniform weights, 24 %.
-LAPLACE = 127 / math.log(256)
+# Where all channels have one scale, that of the widest one, most weights are smaller: "halved" are half of those.
+def laplace(most):
+    scale = most / math.log(256)
+    return bytes(round(math.copysign(scale * math.log(1 - abs(b - 127.5) / 128), 127.5 - b)) & 255
+                 for b in range(256))
+
+
 WEIGHTS = {
     "uniform": bytes(0 if b == 128 else b for b in range(256)),
-    "laplace": bytes(round(math.copysign(LAPLACE * math.log(1 - abs(b - 127.5) / 128), 127.5 - b)) & 255
-                     for b in range(256)),
+    "laplace": laplace(127),
+    "halved": laplace(64),
 }
 
 
