@@ -514,9 +514,8 @@ static void write_peaks(int8_t *w, int64_t inputs, int64_t columns)
 /* Whether AVX2 splits the weights; true as well without AVX2. */
 static bool is_split(const struct rvl_kernel_desc *d)
 {
-	bool is = true;
-#ifdef __x86_64__
 	struct rvl_kernel *k;
+	bool is;
 
 	if (rvl_cpu_force("avx2", NULL))
 		return true;
@@ -524,7 +523,6 @@ static bool is_split(const struct rvl_kernel_desc *d)
 	is = k->i8->rest;
 	rvl_kernel_free(k);
 	rvl_cpu_force(NULL, NULL);
-#endif
 	return is;
 }
 
@@ -643,7 +641,6 @@ static bool is_split_with(int64_t inputs, int64_t columns, int64_t rests)
 /* Proves that weights are split if a tenth of the quads under eight columns have a rest, and not beyond the places. */
 START_TEST(weights_are_split_where_it_is_faster)
 {
-#ifdef __x86_64__
 	if (rvl_cpu_force("avx2", NULL))
 		return;
 	ck_assert(is_split_with(400, 8, 10));
@@ -653,7 +650,6 @@ START_TEST(weights_are_split_where_it_is_faster)
 	ck_assert(is_split_with(4 * UINT16_MAX, 1, 100));
 	ck_assert(!is_split_with(4 * (UINT16_MAX + 1), 1, 100));
 	ck_assert(!is_split_with(402, 8, 0));
-#endif
 }
 END_TEST
 
