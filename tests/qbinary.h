@@ -15,16 +15,7 @@ static inline int64_t qb_words(int64_t channels)
 /* A tensor of the bits of an image of this shape. */
 static inline struct rvl_tensor *qb_bits(struct qg *q, int64_t n, int64_t c, int64_t h, int64_t w)
 {
-	struct rvl_tensor *t = NULL;
-
-	if (!q->rc)
-		q->rc = rvl_tensor_new(q->g, NULL, &t, &q->err);
-	if (q->rc)
-		return NULL;
-	t->type = RVL_TYPE_U64;
-	t->shape = (struct rvl_shape){ 3, { n, h, w * qb_words(c) } };
-	t->shaped = true;
-	return t;
+	return qg_plain_tensor(q, NULL, RVL_TYPE_U64, (struct rvl_shape){ 3, { n, h, w * qb_words(c) } });
 }
 
 /* Random weights; bits behind the last channel are 0. */

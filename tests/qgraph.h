@@ -34,9 +34,9 @@ static inline void qg_open(struct qg *q, uint64_t seed)
 		q->rc = -1;
 }
 
-/* An activation with one scale and zero point; named when @name is not NULL. */
-static inline struct rvl_tensor *qg_tensor(struct qg *q, const char *name, enum rvl_type type,
-					   struct rvl_shape shape, float scale, int32_t zp)
+/* A tensor without quantisation parameters; named when @name is not NULL. */
+static inline struct rvl_tensor *qg_plain_tensor(struct qg *q, const char *name, enum rvl_type type,
+						 struct rvl_shape shape)
 {
 	struct rvl_tensor *t = NULL;
 
@@ -47,23 +47,23 @@ static inline struct rvl_tensor *qg_tensor(struct qg *q, const char *name, enum 
 	t->type = type;
 	t->shape = shape;
 	t->shaped = true;
-	q->rc = rvl_tensor_set_quant(q->g, t, 1, 0, &scale, &zp, &q->err);
 	return t;
 }
 
-/* A tensor of float32, which has no parameters. */
+/* An activation with one scale and zero point. */
+static inline struct rvl_tensor *qg_tensor(struct qg *q, const char *name, enum rvl_type type,
+					   struct rvl_shape shape, float scale, int32_t zp)
+{
+	struct rvl_tensor *t = qg_plain_tensor(q, name, type, shape);
+
+	if (t)
+		q->rc = rvl_tensor_set_quant(q->g, t, 1, 0, &scale, &zp, &q->err);
+	return t;
+}
+
 static inline struct rvl_tensor *qg_float_tensor(struct qg *q, struct rvl_shape shape)
 {
-	struct rvl_tensor *t = NULL;
-
-	if (!q->rc)
-		q->rc = rvl_tensor_new(q->g, NULL, &t, &q->err);
-	if (q->rc)
-		return NULL;
-	t->type = RVL_TYPE_F32;
-	t->shape = shape;
-	t->shaped = true;
-	return t;
+	return qg_plain_tensor(q, NULL, RVL_TYPE_F32, shape);
 }
 
 static inline int32_t qg_zp(struct qg *q, enum rvl_type type)

@@ -614,25 +614,33 @@ START_TEST(sums_of_split_windows_do_not_saturate)
 }
 END_TEST
 
-/* Whether a product of one row is split, whose @rests first quads have a rest under the last group of columns. */
-static bool is_split_with(int64_t inputs, int64_t columns, int64_t rests)
+/* A product whose scales are one and whose zero points are zero, without its weights. */
+static struct rvl_kernel_desc describe_product(int64_t rows, int64_t inputs, int64_t columns)
 {
 	static const float scale = 1;
 	static const int32_t zero;
 	static const struct rvl_kernel_quant q = { .n = 1, .scale = &scale, .zp = &zero };
 	struct rvl_kernel_desc d = { .op = RVL_OP_Q_MATMUL, .n_in = 2, .n_out = 1 };
+
+	rvl_attr_init(&d.attr);
+	test_matrix(&d.in[0], RVL_TYPE_U8, rows, inputs, false);
+	test_matrix(&d.in[1], RVL_TYPE_S8, inputs, columns, false);
+	test_matrix(&d.out[0], RVL_TYPE_U8, rows, columns, false);
+	d.in[0].quant = d.in[1].quant = d.out[0].quant = q;
+	return d;
+}
+
+/* Whether a product of one row is split, whose @rests first quads have a rest under the last group of columns. */
+static bool is_split_with(int64_t inputs, int64_t columns, int64_t rests)
+{
 	int8_t *w = calloc((size_t)inputs, (size_t)columns);
+	struct rvl_kernel_desc d = describe_product(1, inputs, columns);
 	bool is;
 
 	ck_assert_ptr_nonnull(w);
+	d.in[1].data = w;
 	for (int64_t k = 0; k < 4 * rests; k += 4)
 		w[k * columns + columns - 1] = w[(k + 1) * columns + columns - 1] = 127;
-	rvl_attr_init(&d.attr);
-	test_matrix(&d.in[0], RVL_TYPE_U8, 1, inputs, false);
-	test_matrix(&d.in[1], RVL_TYPE_S8, inputs, columns, false);
-	test_matrix(&d.out[0], RVL_TYPE_U8, 1, columns, false);
-	d.in[0].quant = d.in[1].quant = d.out[0].quant = q;
-	d.in[1].data = w;
 	is = is_split(&d);
 	free(w);
 	return is;
@@ -765,22 +773,14 @@ END_TEST
 /* Memory of a product by @least alone: packed weights of few bits take less. *@scratch: while it runs, in all threads. */
 static size_t product_bytes(int64_t rows, int64_t inputs, int64_t columns, int8_t least, size_t *scratch)
 {
-	static const float scale = 0.01f;
-	static const int32_t zero;
-	static const struct rvl_kernel_quant q = { .n = 1, .scale = &scale, .zp = &zero };
-	struct rvl_kernel_desc d = { .op = RVL_OP_Q_MATMUL, .n_in = 2, .n_out = 1 };
 	int8_t *weights = malloc((size_t)(inputs * columns));
+	struct rvl_kernel_desc d = describe_product(rows, inputs, columns);
 	char why[RVL_WHY_MAX];
 	struct rvl_kernel *k;
 	size_t bytes;
 
 	ck_assert_ptr_nonnull(weights);
 	memset(weights, least, (size_t)(inputs * columns));
-	rvl_attr_init(&d.attr);
-	test_matrix(&d.in[0], RVL_TYPE_U8, rows, inputs, false);
-	test_matrix(&d.in[1], RVL_TYPE_S8, inputs, columns, false);
-	test_matrix(&d.out[0], RVL_TYPE_U8, rows, columns, false);
-	d.in[0].quant = d.in[1].quant = d.out[0].quant = q;
 	d.in[1].data = weights;
 	ck_assert_msg(!rvl_kernel_new(&d, false, &k, why), "%s", why);
 	bytes = rvl_kernel_bytes(k);
