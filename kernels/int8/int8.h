@@ -82,8 +82,9 @@ static inline int64_t rvl_i8_places(int64_t kc)
  * is within RVL_I8_MOST_PAIR, whatever the uint8 are. What a pair has beyond that is subtracted from the packed
  * weights and is part of a rest: of a quad under half of a block's columns, mostly zeros. Its products are added
  * by the same operations. If all channels of trained networks have one scale, hardly any quad has a rest; if
- * each has its own, the fewer inputs there are, the more have one. FBGEMM splits weights between two products for the same reason (D. Khudia et al., FBGEMM: Enabling
- * High-Performance Low-Precision Deep Learning Inference, 2021).
+ * each has its own, the fewer inputs there are, the more have one. FBGEMM splits weights between two products
+ * for the same reason (D. Khudia et al., FBGEMM: Enabling High-Performance Low-Precision Deep Learning Inference,
+ * 2021).
  */
 #define RVL_I8_MOST_PAIR 128
 #define RVL_I8_REST 32	/* weights of a quad under half of a block's columns */
