@@ -79,25 +79,29 @@ static inline int64_t rvl_i8_places(int64_t kc)
 
 /*
  * The other way to exact products of bytes: VPMADDUBSW never saturates where the sum of both weights of a pair
- * is within RVL_I8_MOST_PAIR, whatever the uint8 are. What a pair has beyond that is subtracted from the packed
- * weights and is part of a rest: of a quad under half of a block's columns, mostly zeros. Its products are added
- * by the same operations. If all channels of trained networks have one scale, hardly any quad has a rest; if
- * each has its own, the fewer inputs there are, the more have one. FBGEMM splits weights between two products
- * for the same reason (D. Khudia et al., FBGEMM: Enabling High-Performance Low-Precision Deep Learning Inference,
- * 2021).
+ * is within RVL_I8_MOST_PAIR, whatever the uint8 are. What a pair has beyond that is subtracted from its first
+ * weight and is a rest. If all channels of trained networks have one scale, hardly any pair has a rest; if each
+ * has its own, about one of a hundred. FBGEMM splits weights between two products for the same reason (D. Khudia
+ * et al., FBGEMM: Enabling High-Performance Low-Precision Deep Learning Inference, 2021).
+ *
+ * Few of the quads under a half of a block's columns have more than one rest. A step thus adds the rests of
+ * different quads at once: from a window of inputs, each column takes the quad in which it has one.
  */
 #define RVL_I8_MOST_PAIR 128
-#define RVL_I8_REST 32	/* weights of a quad under half of a block's columns */
+#define RVL_I8_WINDOW 8	/* quads, adjacent ones of a tap */
+#define RVL_I8_HALF 8	/* columns */
+#define RVL_I8_SECOND_PAIR 8	/* in a place, beside the quad */
 
-struct rvl_i8_rest_place {
-	uint16_t tap, quad;
+struct rvl_i8_rest_step {
+	uint16_t quad;		/* at which the window begins, counted over all taps */
+	uint16_t place[2];	/* four bits for each column, the first one in the lowest: quad of the window, and pair */
+	int8_t w[RVL_I8_HALF];	/* rests, of the first weight of the pair */
 };
 
-/* The rests of a block, those under its first half of columns in front, each half by taps and quads. */
+/* The rests of a block, those under its first half of columns in front. */
 struct rvl_i8_rest {
-	const int8_t *w;	/* [n[0] + n[1]][RVL_I8_REST] */
-	const struct rvl_i8_rest_place *place;
-	int64_t n[2];
+	const struct rvl_i8_rest_step *step;
+	int64_t n[2];	/* steps of each half */
 };
 
 /*
@@ -215,7 +219,7 @@ struct rvl_i8_kernels {
 	int32_t offset[2];
 	void (*gemm)(const struct rvl_i8_gemm_call *c);
 	/*
-	 * Writes @n bytes as int16, or as tables; NULL where gemm() reads bytes only. @widened: the bytes
+	 * Writes @n bytes as int16, as uint8, or as tables; NULL where gemm() reads bytes only. @widened: the bytes
 	 * that it writes for each.
 	 */
 	void (*widen)(const uint8_t *p, int64_t n, bool u8, void *dst);

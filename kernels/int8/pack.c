@@ -185,10 +185,12 @@ static bool sorts(const struct rvl_i8_mat *m, const struct rvl_i8_source *s)
  */
 static void choose_bytes(struct rvl_i8_mat *m, const struct rvl_i8_source *s, const struct rvl_qparams *q)
 {
-	if (rvl_i8_splits(m, s)) {
+	bool sorted = sorts(m, s);
+
+	if (rvl_i8_splits(m, s, sorted)) {
 		m->f = m->f->split;
-		m->widens = false;
-	} else if (sorts(m, s)) {
+		m->widens = !m->x_u8;
+	} else if (sorted) {
 		m->f = m->f->bytes;
 		m->less = rvl_clamp(q->xz + m->f->offset[q->x_u8] - BELOW_ZERO, 0, RVL_I8_MOST_LESS);
 	}

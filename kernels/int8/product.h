@@ -33,7 +33,7 @@ struct rvl_i8_mat {
 	int64_t planes, positions, channels;	/* planes, and the source's taps and kc */
 	bool gathers;
 	bool x_u8;
-	bool widens;		/* rows are copied as int16 */
+	bool widens;		/* rows are copied as int16, or as the set takes them */
 	const struct rvl_i8_winograd *filter;	/* 3 x 3, computed in tiles: int8/winograd.h; or NULL */
 	bool wide;		/* depthwise: the weights are int16 */
 	bool floats;		/* the results are floats */
@@ -55,10 +55,10 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 			       const struct rvl_qparams *q);
 
 /**
- * Whether the weights of @s are split: the set of @m has kernels for that, few weights have a rest, and the rows
- * can be read where they lie.
+ * Whether the weights of @s are split: the set of @m has kernels for that, few weights have a rest, fewer if the
+ * kernels that sort quads could be used (@sorts), and the rows can be read where they lie.
  */
-bool rvl_i8_splits(const struct rvl_i8_mat *m, const struct rvl_i8_source *s);
+bool rvl_i8_splits(const struct rvl_i8_mat *m, const struct rvl_i8_source *s, bool sorts);
 /** Splits the packed weights of @m, which has those kernels. Returns 0 or -ENOMEM. */
 int rvl_i8_split(struct rvl_kernel *k, struct rvl_i8_mat *m);
 

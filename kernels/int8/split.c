@@ -1,119 +1,213 @@
 /* SPDX-License-Identifier: MIT */
 /* Splits weights for exact products of bytes: see struct rvl_i8_rest. */
 #include <errno.h>
-#include <string.h>
 
 #include "int8/product.h"
 #include "qmath.h"
 #include "sizes.h"
 
-#define REST_SHARE 10	/* of the quads, one of how many may have a rest */
-#define HALF (RVL_I8_REST / RVL_I8_QUAD)	/* columns */
+/* Of the quads under half of a block's columns, one of how many may have a step, and where rows can be sorted. */
+#define STEP_SHARE 6
+#define STEP_SHARE_SORTED 20
 
-static bool is_beyond(int32_t a, int32_t b)
+#define PAIRS (RVL_I8_QUAD / 2)
+
+/* Whether a pair has a rest. All weights are asked, thus by one comparison. */
+static bool has_rest(int32_t a, int32_t b)
 {
-	return a + b > RVL_I8_MOST_PAIR || a + b < -RVL_I8_MOST_PAIR;
+	return (uint32_t)(a + b + RVL_I8_MOST_PAIR) > 2 * RVL_I8_MOST_PAIR;
 }
 
-/* Whether a pair of quad @c of tap @tap is beyond under up to HALF columns. */
-static bool has_rest(const struct rvl_i8_source *s, int64_t column, int64_t columns, int64_t tap, int64_t c)
+static int32_t rest_of(int32_t a, int32_t b)
 {
-	for (int64_t i = c; i < c + RVL_I8_QUAD; i += 2)
-		for (int64_t n = column; n < column + columns; n++)
-			if (is_beyond(s->weight(s->ctx, n, tap, i), s->weight(s->ctx, n, tap, i + 1)))
-				return true;
-	return false;
+	return a + b - rvl_clamp(a + b, -RVL_I8_MOST_PAIR, RVL_I8_MOST_PAIR);
 }
 
-/* The quads that have a rest under up to HALF columns, or more than @most. */
-static int64_t rests_of(const struct rvl_i8_source *s, int64_t column, int64_t columns, int64_t most)
-{
-	int64_t rests = 0;
+/* A step that may have columns left for rests of the next pairs. */
+struct window {
+	int64_t tap, quad;	/* at which it begins */
+	unsigned int taken;	/* columns, as bits */
+};
 
-	for (int64_t t = 0; t < s->taps && rests <= most; t++)
-		for (int64_t c = 0; c < s->kc && rests <= most; c += RVL_I8_QUAD)
-			rests += has_rest(s, column, columns, t, c);
-	return rests;
+/* A pair begins one step at most, so that no steps but these may have columns left. */
+#define LAST (RVL_I8_WINDOW * PAIRS)
+
+/* The steps of half of a block. */
+struct steps {
+	int64_t n, quads;	/* quads: of a tap */
+	struct window last[LAST];
+};
+
+static struct steps no_steps(int64_t kc)
+{
+	return (struct steps) { .quads = kc / RVL_I8_QUAD };
 }
 
-static bool are_rests_few(const struct rvl_i8_source *s)
+static struct window *window_of(struct steps *s, int64_t step)
 {
-	int64_t quads = s->groups * rvl_ceil_div(s->n, HALF) * s->taps * (s->kc / RVL_I8_QUAD);
-	int64_t left = quads / REST_SHARE;
+	return s->last + step % LAST;
+}
+
+/* The first step that has a window with this quad, and one of the columns left; or the next step. */
+static int64_t step_for(struct steps *s, int64_t tap, int64_t quad, unsigned int columns)
+{
+	int64_t i = s->n < LAST ? 0 : s->n - LAST;
+
+	for (; i < s->n; i++) {
+		const struct window *w = window_of(s, i);
+
+		if (w->tap == tap && quad < w->quad + RVL_I8_WINDOW && columns & ~w->taken)
+			break;
+	}
+	return i;
+}
+
+/*
+ * Moves columns that have a rest in a pair of this quad from @columns to *@taken, those of the step that is
+ * returned. Pairs come in order. A window at the end of a tap begins before its first quad.
+ */
+static int64_t take(struct steps *s, int64_t tap, int64_t quad, unsigned int *columns, unsigned int *taken)
+{
+	int64_t i = step_for(s, tap, quad, *columns);
+	struct window *w = window_of(s, i);
+
+	if (i == s->n) {
+		s->n++;
+		*w = (struct window) { tap, rvl_least(quad, s->quads - RVL_I8_WINDOW), 0 };
+	}
+	*taken = *columns & ~w->taken;
+	w->taken |= *taken;
+	*columns &= ~*taken;
+	return i;
+}
+
+/* ---- whether weights are split ---- */
+
+/* Which of up to eight columns have a rest in the pair of channel @c, as bits. */
+static unsigned int source_columns(const struct rvl_i8_source *s, int64_t column, int64_t columns, int64_t tap,
+				   int64_t c)
+{
+	unsigned int with = 0;
+
+	for (int64_t n = 0; n < columns; n++)
+		if (has_rest(s->weight(s->ctx, column + n, tap, c), s->weight(s->ctx, column + n, tap, c + 1)))
+			with |= 1U << n;
+	return with;
+}
+
+/* The steps of up to eight columns, or more than @most. */
+static int64_t steps_of(const struct rvl_i8_source *s, int64_t column, int64_t columns, int64_t most)
+{
+	struct steps steps = no_steps(s->kc);
+
+	for (int64_t t = 0; t < s->taps && steps.n <= most; t++) {
+		for (int64_t c = 0; c < s->kc && steps.n <= most; c += RVL_I8_QUAD / PAIRS) {
+			unsigned int left = source_columns(s, column, columns, t, c), taken;
+
+			while (left)
+				take(&steps, t, c / RVL_I8_QUAD, &left, &taken);
+		}
+	}
+	return steps.n;
+}
+
+static bool are_steps_few(const struct rvl_i8_source *s, int64_t share)
+{
+	int64_t quads = s->groups * rvl_ceil_div(s->n, RVL_I8_HALF) * s->taps * (s->kc / RVL_I8_QUAD);
+	int64_t left = quads / share;
 
 	for (int64_t g = 0; g < s->groups && left >= 0; g++)
-		for (int64_t n = 0; n < s->n && left >= 0; n += HALF)
-			left -= rests_of(s, g * s->n + n, rvl_least(HALF, s->n - n), left);
+		for (int64_t n = 0; n < s->n && left >= 0; n += RVL_I8_HALF)
+			left -= steps_of(s, g * s->n + n, rvl_least(RVL_I8_HALF, s->n - n), left);
 	return left >= 0;
 }
 
-bool rvl_i8_splits(const struct rvl_i8_mat *m, const struct rvl_i8_source *s)
+bool rvl_i8_splits(const struct rvl_i8_mat *m, const struct rvl_i8_source *s, bool sorts)
 {
-	return m->f->split && m->planes == 1 && !s->scattered && !s->tiled && s->kc && !(s->kc % RVL_I8_QUAD) &&
-	       s->kc / RVL_I8_QUAD <= UINT16_MAX && s->taps <= UINT16_MAX && are_rests_few(s);
+	return m->f->split && m->planes == 1 && !s->scattered && !s->tiled && !(s->kc % RVL_I8_QUAD) &&
+	       s->kc / RVL_I8_QUAD >= RVL_I8_WINDOW && s->taps * (s->kc / RVL_I8_QUAD) <= UINT16_MAX + 1 &&
+	       are_steps_few(s, sorts ? STEP_SHARE_SORTED : STEP_SHARE);
 }
 
-static bool is_rest(const int8_t *w)
+/* ---- splitting ---- */
+
+/* Which columns have a rest in the pair whose weights in the first one are @w, as bits. */
+static unsigned int packed_columns(const int8_t *w)
 {
-	for (int i = 0; i < RVL_I8_REST; i += 2)
-		if (is_beyond(w[i], w[i + 1]))
-			return true;
-	return false;
+	unsigned int with = 0;
+
+	for (int n = 0; n < RVL_I8_HALF; n++, w += RVL_I8_QUAD)
+		with |= (unsigned int)has_rest(w[0], w[1]) << n;
+	return with;
 }
 
-/* Moves what the pairs of a quad have beyond from @w to @rest. No second weight is beyond alone. */
-static void split_quad(int8_t *w, int8_t *rest)
+/* Moves the rest of a pair of column @n to a step. What is left of the first weight is an int8, too. */
+static void split_pair(int8_t *w, int n, unsigned int place, struct rvl_i8_rest_step *to)
 {
-	memset(rest, 0, RVL_I8_REST);
-	for (int i = 0; i < RVL_I8_REST; i += 2) {
-		int32_t sum = w[i] + w[i + 1];
+	int32_t rest = rest_of(w[n * RVL_I8_QUAD], w[n * RVL_I8_QUAD + 1]);
 
-		rest[i] = (int8_t)(sum - rvl_clamp(sum, -RVL_I8_MOST_PAIR, RVL_I8_MOST_PAIR));
-		w[i] = (int8_t)(w[i] - rest[i]);
+	to->place[n / 4] |= (uint16_t)(place << n % 4 * 4);
+	to->w[n] = (int8_t)rest;
+	w[n * RVL_I8_QUAD] = (int8_t)(w[n * RVL_I8_QUAD] - rest);
+}
+
+/* Splits the weights of a pair of a quad, unless @to is NULL. */
+static void split_pairs(struct steps *s, int64_t tap, int64_t quad, int pair, int8_t *w, struct rvl_i8_rest_step *to)
+{
+	unsigned int left = packed_columns(w), taken;
+
+	while (left) {
+		int64_t i = take(s, tap, quad, &left, &taken), first = window_of(s, i)->quad;
+		unsigned int place = (unsigned int)(quad - first) | (pair ? RVL_I8_SECOND_PAIR : 0);
+
+		if (!to)
+			continue;
+		to[i].quad = (uint16_t)(tap * s->quads + first);
+		for (int n = 0; n < RVL_I8_HALF; n++)
+			if (taken >> n & 1)
+				split_pair(w, n, place, to + i);
 	}
 }
 
-/* Where the next rest is written. */
-struct rests {
-	int8_t *w;
-	struct rvl_i8_rest_place *place;
-};
-
-/* Splits the weights of half of a block. Returns how many rests they have. */
-static int64_t split_half(const struct rvl_i8_mat *m, int8_t *w, struct rests *to)
+/* Splits the weights of half of a block, unless @to is NULL. Returns how many steps they have. */
+static int64_t split_half(const struct rvl_i8_mat *m, int8_t *w, struct rvl_i8_rest_step *to)
 {
-	const struct rvl_i8_rest_place *first = to->place;
+	struct steps s = no_steps(m->kc);
 
-	for (int64_t t = 0; t < m->taps; t++) {
-		for (int64_t q = 0; q < m->kc / RVL_I8_QUAD; q++, w += 2 * RVL_I8_REST) {
-			if (!is_rest(w))
-				continue;
-			split_quad(w, to->w);
-			*to->place++ = (struct rvl_i8_rest_place) { (uint16_t)t, (uint16_t)q };
-			to->w += RVL_I8_REST;
-		}
-	}
-	return to->place - first;
+	for (int64_t t = 0; t < m->taps; t++)
+		for (int64_t q = 0; q < s.quads; q++, w += 2 * RVL_I8_HALF * RVL_I8_QUAD)
+			for (int pair = 0; pair < PAIRS; pair++)
+				split_pairs(&s, t, q, pair, w + 2 * pair, to);
+	return s.n;
 }
 
 int rvl_i8_split(struct rvl_kernel *k, struct rvl_i8_mat *m)
 {
 	int64_t bytes = rvl_i8_block_bytes(m), blocks = m->groups * m->blocks, n = 0;
 	struct rvl_i8_rest *rest = rvl_kernel_mem(k, blocks, sizeof(*rest));
-	int8_t *w = m->w;
-	struct rests to;
+	struct rvl_i8_rest_step *step;
 
-	for (int64_t i = 0; i < blocks * bytes; i += RVL_I8_REST)
-		n += is_rest(w + i);
-	to.w = rvl_kernel_mem(k, n, RVL_I8_REST);
-	to.place = rvl_kernel_mem(k, n, sizeof(*to.place));
-	if (!rest || !to.w || !to.place)
+	if (!rest)
 		return -ENOMEM;
-	for (int64_t b = 0; b < blocks; b++, w += bytes) {
-		rest[b].w = to.w;
-		rest[b].place = to.place;
-		for (int half = 0; half < 2; half++)
-			rest[b].n[half] = split_half(m, w + half * RVL_I8_REST, &to);
+	for (int64_t b = 0; b < blocks; b++) {
+		for (int half = 0; half < 2; half++) {
+			int8_t *w = (int8_t *)m->w + b * bytes + half * RVL_I8_HALF * RVL_I8_QUAD;
+
+			rest[b].n[half] = split_half(m, w, NULL);
+			n += rest[b].n[half];
+		}
+	}
+	step = rvl_kernel_mem(k, n, sizeof(*step));
+	if (!step)
+		return -ENOMEM;
+	for (int64_t b = 0; b < blocks; b++) {
+		rest[b].step = step;
+		for (int half = 0; half < 2; half++) {
+			int8_t *w = (int8_t *)m->w + b * bytes + half * RVL_I8_HALF * RVL_I8_QUAD;
+
+			split_half(m, w, step);
+			step += rest[b].n[half];
+		}
 	}
 	m->rest = rest;
 	return 0;

@@ -6,37 +6,32 @@
 #include "int8/v256.h"
 #include "int8/narrow.h"
 
-#define HALF_BYTES RVL_I8_REST	/* weights of a quad under half of the columns */
+#define HALF_BYTES (HALF * RVL_I8_QUAD)	/* weights of a quad under half of the columns */
 #define QUAD_BYTES (2 * HALF_BYTES)
 
-/* What the loops need of a call, in registers. */
+/* What the loops need of a call, in registers. The rows are uint8. */
 struct operands {
-	vec ones, flip;
+	vec ones;
 	const uint8_t *x[MR];
 };
 
 #define INPUT "m"(*(const uint8_t(*)[RVL_I8_QUAD])(o->x[i] + at))
 #define WEIGHTS(p) "m"(*(const int8_t(*)[HALF_BYTES])(p))
 
-/* A quad of row @i, as uint8. */
-TARGET INLINE vec broadcast(const struct operands *o, int i, int64_t at, const int x_u8)
+TARGET INLINE vec broadcast(const struct operands *o, int i, int64_t at)
 {
 	vec a;
 
-	if (x_u8)
-		__asm__("vpbroadcastd %1, %0" : "=x"(a) : INPUT);
-	else
-		__asm__("vpbroadcastd %1, %0\n\tvpxor %2, %0, %0" : "=&x"(a) : INPUT, "x"(o->flip));
+	__asm__("vpbroadcastd %1, %0" : "=x"(a) : INPUT);
 	return a;
 }
 
 /* A quad at byte @at of all rows. No register is left for weights, and the compiler would spill sums. */
-TARGET INLINE void add_quad(vec sum[MR][2], const struct operands *o, int64_t at, const int8_t *w, const int rows,
-			    const int x_u8)
+TARGET INLINE void add_quad(vec sum[MR][2], const struct operands *o, int64_t at, const int8_t *w, const int rows)
 {
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
-		vec a = broadcast(o, i, at, x_u8), b;
+		vec a = broadcast(o, i, at), b;
 
 		__asm__("vpmaddubsw %[w0], %[a], %[b]\n\t"
 			"vpmaddubsw %[w1], %[a], %[a]\n\t"
@@ -56,41 +51,48 @@ TARGET INLINE void point_at(const struct rvl_i8_gemm_call *c, int64_t tap, struc
 		o->x[i] = c->a[tap * MR + i];
 }
 
-/* The same of the columns on one side, the first half of them or the last. */
-TARGET INLINE void add_half(vec sum[MR][2], const struct operands *o, int64_t at, const int8_t *w, const int side,
-			    const int rows, const int x_u8)
+/* A step of the rests of the columns on one side, the first half of them or the last. */
+TARGET INLINE void add_step(vec sum[MR][2], const struct operands *o, int64_t at, const struct rvl_i8_rest_step *s,
+			    const int side, const int rows)
 {
+	const vec fours = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28), second = V_SET1_32(RVL_I8_SECOND_PAIR);
+	vec place = _mm256_srlv_epi32(_mm256_broadcastd_epi32(_mm_loadu_si32(s->place)), fours);
+	vec w = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)s->w));
+
+	/* A byte, to the first byte of its pair. */
+	w = _mm256_sllv_epi32(w, V_SLL32(_mm256_and_si256(place, second), 1));
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
-		vec a = broadcast(o, i, at, x_u8);
+		vec a;
 
-		__asm__("vpmaddubsw %[w], %[a], %[a]\n\t"
+		/* VPERMD reads the lowest three bits of a place. */
+		__asm__("vmovdqu %[x], %[a]\n\t"
+			"vpermd %[a], %[place], %[a]\n\t"
+			"vpmaddubsw %[w], %[a], %[a]\n\t"
 			"vpmaddwd %[ones], %[a], %[a]\n\t"
 			"vpaddd %[a], %[sum], %[sum]"
-			: [sum] "+x"(sum[i][side]), [a] "+x"(a) : [w] WEIGHTS(w), [ones] "x"(o->ones));
+			: [sum] "+x"(sum[i][side]), [a] "=&x"(a)
+			: [x] "m"(*(const uint8_t(*)[RVL_I8_WINDOW * RVL_I8_QUAD])(o->x[i] + at)),
+			  [place] "x"(place), [w] "x"(w), [ones] "x"(o->ones));
 	}
 }
 
 TARGET INLINE void add_rest(const struct rvl_i8_gemm_call *c, vec sum[MR][2], struct operands *o, const int side,
-			    const int rows, const int x_u8)
+			    const int rows)
 {
-	const int64_t first = side ? c->rest->n[0] : 0;
-	const struct rvl_i8_rest_place *p = c->rest->place + first, *past = p + c->rest->n[side];
-	const int8_t *w = c->rest->w + first * HALF_BYTES;
+	const struct rvl_i8_rest_step *s = c->rest->step + (side ? c->rest->n[0] : 0), *past = s + c->rest->n[side];
 
-	while (p < past) {
-		const uint16_t tap = p->tap;
-
+	for (int64_t first = 0, tap = 0; s < past; first += c->kc, tap++) {
 		point_at(c, tap, o, rows);
-		for (; p < past && p->tap == tap; p++, w += HALF_BYTES)
-			add_half(sum, o, (int64_t)p->quad * RVL_I8_QUAD, w, side, rows, x_u8);
+		for (; s < past && s->quad * RVL_I8_QUAD < first + c->kc; s++)
+			add_step(sum, o, s->quad * RVL_I8_QUAD - first, s, side, rows);
 	}
 	keep(sum, rows);
 }
 
-TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const int x_u8)
+TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows)
 {
-	struct operands o = { .ones = V_SET1_16(1), .flip = V_SET1_8((char)0x80) };
+	struct operands o = { .ones = V_SET1_16(1) };
 	const int8_t *w = c->w;
 	vec sum[MR][2];
 
@@ -98,27 +100,40 @@ TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const 
 	for (int64_t t = 0; t < c->taps; t++) {
 		point_at(c, t, &o, rows);
 		for (int64_t k = 0; k < c->kc; k += RVL_I8_QUAD, w += QUAD_BYTES)
-			add_quad(sum, &o, k, w, rows, x_u8);
+			add_quad(sum, &o, k, w, rows);
 	}
 	keep(sum, rows);
-	add_rest(c, sum, &o, 0, rows, x_u8);
-	add_rest(c, sum, &o, 1, rows, x_u8);
+	add_rest(c, sum, &o, 0, rows);
+	add_rest(c, sum, &o, 1, rows);
 	end_sums(c, sum, rows);
 }
 
 #define TILE(rows) \
 	TARGET static void tile_##rows(const struct rvl_i8_gemm_call *c) \
 	{ \
-		if (c->x_u8) \
-			tile(c, rows, 1); \
-		else \
-			tile(c, rows, 0); \
+		tile(c, rows); \
 	}
 
 GEMM_OF_SIX
 
+/* Copies rows of int8, because less time is taken than for each quad of a tile. @n is whole quads. */
+TARGET static void widen(const uint8_t *p, int64_t n, bool u8, void *dst)
+{
+	const vec flip = V_SET1_8((char)(u8 ? 0 : 0x80));
+	uint8_t *to = dst;
+	int64_t i;
+
+	for (i = 0; i + (int64_t)sizeof(vec) <= n; i += sizeof(vec))
+		V_STORE(to + i, V_XOR(V_LOAD(p + i), flip));
+	for (; i < n; i += RVL_I8_QUAD) {
+		__m128i v = _mm_xor_si128(_mm_loadu_si32(p + i), V_FIRST(flip));
+
+		_mm_storeu_si32(to + i, v);
+	}
+}
+
 const struct rvl_i8_kernels rvl_i8_split_avx2 = {
-	.mr = MR, .nr = NR, .kr = RVL_I8_QUAD, .offset = { 128, 0 }, .gemm = gemm,
+	.mr = MR, .nr = NR, .kr = RVL_I8_QUAD, .widened = 1, .offset = { 128, 0 }, .gemm = gemm, .widen = widen,
 	.convert = &rvl_i8_convert_avx2, .requant = requant16,
 };
 #endif

@@ -504,7 +504,7 @@ static void write_peaks(int8_t *w, int64_t inputs, int64_t columns)
 				w[(k + i) * columns + n] = (int8_t)(side < 0 ? -(int)test_rnd(65) : (int)test_rnd(65));
 			if (test_rnd(2))
 				w[k * columns + n] = w[(k + 1) * columns + n] = side;
-			if (!test_rnd(400))
+			if (!test_rnd(120))
 				for (int i = 0; i < 2; i++)
 					w[(k + i) * columns + n] = peak[i];
 		}
@@ -534,14 +534,17 @@ static void compare_products(int number, int64_t columns, bool split,
 	static const float scale = 1, y_scale = 64;
 	static const int32_t zero;
 	static const struct rvl_kernel_quant q = { .n = 1, .scale = &scale, .zp = &zero };
-	int64_t inputs, rows = split ? 1 + number : 24 + number;
+	int64_t inputs, rows = split ? 1 + number / 4 * 3 : 24 + number;
 	enum rvl_type type = number & 1 ? RVL_TYPE_U8 : RVL_TYPE_S8;
 	int32_t x_byte = zeros[number / 2 % 8], x_zero = x_byte - (number & 1 ? 0 : 128);
 	int32_t base = x_byte < 64 ? 0 : x_byte > 192 ? 128 : x_byte - 64;
 	struct product p = { .d = { .op = RVL_OP_Q_MATMUL, .n_in = 3, .n_out = 1 } };
 	const char *set;
 
-	inputs = 16 + 16 * (int64_t)test_rnd(number % 4 ? 20 : split ? 100 : 58);
+	if (split)	/* the only row of the first cases ends with most of a register */
+		inputs = number < 4 ? 60 : 32 + 4 * (int64_t)test_rnd(number % 4 ? 80 : 400);
+	else
+		inputs = 16 + 16 * (int64_t)test_rnd(number % 4 ? 20 : 58);
 	rvl_attr_init(&p.d.attr);
 	test_matrix(&p.d.in[0], type, rows, inputs, false);
 	test_matrix(&p.d.in[1], RVL_TYPE_S8, inputs, columns, false);
@@ -630,34 +633,56 @@ static struct rvl_kernel_desc describe_product(int64_t rows, int64_t inputs, int
 	return d;
 }
 
-/* Whether a product of one row is split, whose @rests first quads have a rest under the last group of columns. */
-static bool is_split_with(int64_t inputs, int64_t columns, int64_t rests)
+/*
+ * Whether a product is split that has rests in @rests quads: one after the other those under the last group of eight
+ * columns, then those under the group before. The columns of a group with rests are @period many, in turn.
+ */
+static bool is_split_with(int64_t rows, int64_t inputs, int64_t columns, int64_t rests, int64_t period)
 {
 	int8_t *w = calloc((size_t)inputs, (size_t)columns);
-	struct rvl_kernel_desc d = describe_product(1, inputs, columns);
+	struct rvl_kernel_desc d = describe_product(rows, inputs, columns);
+	int64_t quads = inputs / 4;
 	bool is;
 
 	ck_assert_ptr_nonnull(w);
 	d.in[1].data = w;
-	for (int64_t k = 0; k < 4 * rests; k += 4)
-		w[k * columns + columns - 1] = w[(k + 1) * columns + columns - 1] = 127;
+	for (int64_t i = 0; i < rests; i++) {
+		int8_t *pair = w + i % quads * 4 * columns + columns - 1 - i / quads * 8 - i % period;
+
+		pair[0] = pair[columns] = 127;
+	}
 	is = is_split(&d);
 	free(w);
 	return is;
 }
 
-/* Proves that weights are split if a tenth of the quads under eight columns have a rest, and not beyond the places. */
+/* Proves that weights are split up to a share of steps among the quads under eight columns, and not beyond the places. */
 START_TEST(weights_are_split_where_it_is_faster)
 {
 	if (rvl_cpu_force("avx2", NULL))
 		return;
-	ck_assert(is_split_with(400, 8, 10));
-	ck_assert(!is_split_with(400, 8, 11));
-	ck_assert(is_split_with(400, 20, 30));
-	ck_assert(!is_split_with(400, 20, 31));
-	ck_assert(is_split_with(4 * UINT16_MAX, 1, 100));
-	ck_assert(!is_split_with(4 * (UINT16_MAX + 1), 1, 100));
-	ck_assert(!is_split_with(402, 8, 0));
+	ck_assert(is_split_with(1, 400, 8, 16, 1));
+	ck_assert(!is_split_with(1, 400, 8, 17, 1));
+	ck_assert(is_split_with(1, 400, 20, 50, 1));
+	ck_assert(!is_split_with(1, 400, 20, 51, 1));
+	ck_assert(is_split_with(24, 400, 128, 80, 1));
+	ck_assert(!is_split_with(24, 400, 128, 81, 1));
+	ck_assert(is_split_with(24, 400, 120, 250, 1));
+	ck_assert(is_split_with(1, 4 * (UINT16_MAX + 1), 1, 100, 1));
+	ck_assert(!is_split_with(1, 4 * (UINT16_MAX + 2), 1, 100, 1));
+	ck_assert(!is_split_with(1, 402, 8, 0, 1));
+	ck_assert(is_split_with(1, 32, 8, 1, 1));
+	ck_assert(!is_split_with(1, 28, 8, 0, 1));
+}
+END_TEST
+
+/* Proves that a step adds the rests of adjacent quads, one of each column. */
+START_TEST(a_step_serves_a_window)
+{
+	if (rvl_cpu_force("avx2", NULL))
+		return;
+	ck_assert(is_split_with(1, 400, 8, 100, 7));
+	ck_assert(!is_split_with(1, 400, 8, 100, 6));
 }
 END_TEST
 
@@ -867,6 +892,7 @@ int main(void)
 	tcase_add_loop_test(sets, sums_of_split_weights_do_not_saturate, 0, 64);
 	tcase_add_loop_test(sets, sums_of_split_windows_do_not_saturate, 0, 2);
 	tcase_add_test(sets, weights_are_split_where_it_is_faster);
+	tcase_add_test(sets, a_step_serves_a_window);
 	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, tables_are_used_where_they_are_faster);
