@@ -4,6 +4,7 @@
  * executes the multiplication that the instruction set in use is built on. Requantisation is
  * included. Every round measures the peak and then each layer once, so that both meet the same load.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,10 +60,17 @@ static double measure_peak(const struct peak *p)
 
 /* ---- layers ---- */
 
+enum weights {
+	UNIFORM,	/* over all of int8 */
+	HALF,		/* the same, divided by two */
+	PEAKED,		/* over all of int8, but like those of trained networks: see tools/zoo/net.py, laplace() */
+};
+
 struct layer {
 	const char *name;
 	int64_t side, channels, kernel, stride;	/* of a convolution */
-	bool depthwise, half;	/* half: weights are half as large as int8 may be */
+	bool depthwise;
+	enum weights weights;
 	int64_t rows, terms, columns;	/* of a matrix product; rows is 0 for a convolution */
 	struct rvl_kernel *k;
 	uint8_t *x, *y;
@@ -72,14 +80,16 @@ struct layer {
 
 #define LAYER(n, s, c, k, st, dw) \
 	{ .name = n, .side = s, .channels = c, .kernel = k, .stride = st, .depthwise = dw }
-#define HALF(n, s, c) { .name = n, .side = s, .channels = c, .kernel = 1, .stride = 1, .half = true }
+#define POINTWISE(n, s, c, w) { .name = n, .side = s, .channels = c, .kernel = 1, .stride = 1, .weights = w }
 #define DENSE(n, m, k, c) { .name = n, .rows = m, .terms = k, .columns = c }
 static struct layer layers[] = {
 	LAYER("conv1x1_56_128", 56, 128, 1, 1, false),
 	LAYER("conv1x1_28_256", 28, 256, 1, 1, false),
 	LAYER("conv1x1_14_512", 14, 512, 1, 1, false),
-	HALF("conv1x1_56_64_half", 56, 64),
-	HALF("conv1x1_14_1024_half", 14, 1024),
+	POINTWISE("conv1x1_56_64_half", 56, 64, HALF),
+	POINTWISE("conv1x1_14_1024_half", 14, 1024, HALF),
+	POINTWISE("conv1x1_56_64_peaked", 56, 64, PEAKED),
+	POINTWISE("conv1x1_14_1024_peaked", 14, 1024, PEAKED),
 	LAYER("conv3x3_56_128", 56, 128, 3, 1, false),
 	LAYER("conv3x3_28_256", 28, 256, 3, 1, false),
 	LAYER("conv3x3_14_512", 14, 512, 3, 1, false),
@@ -166,12 +176,19 @@ static void describe_dense(const struct layer *l, struct rvl_kernel_desc *d)
 	d->out[0] = matrix(&y_quant, l->rows, l->columns);
 }
 
-static const int8_t *weights(int64_t n, bool half)
+static int8_t peaked(int8_t w)
+{
+	double above = 1 - fabs(w + 0.5) / 128;
+
+	return (int8_t)lround(copysign(127 / log(256) * log(above), w + 0.5));
+}
+
+static const int8_t *make_weights(int64_t n, enum weights kind)
 {
 	int8_t *w = bytes(n);
 
-	for (int64_t i = 0; i < n && half; i++)
-		w[i] /= 2;
+	for (int64_t i = 0; i < n && kind != UNIFORM; i++)
+		w[i] = kind == HALF ? w[i] / 2 : peaked(w[i]);
 	return w;
 }
 
@@ -187,7 +204,7 @@ static void make_layer(struct layer *l)
 		describe_conv(l, &d);
 	d.in[1].type = RVL_TYPE_S8;
 	d.in[1].quant = w_quant;
-	d.in[1].data = weights(rvl_shape_count(&d.in[1].shape), l->half);
+	d.in[1].data = make_weights(rvl_shape_count(&d.in[1].shape), l->weights);
 	if (rvl_kernel_new(&d, false, &l->k, why)) {
 		fprintf(stderr, "bench_cpu: %s\n", why);
 		exit(1);
