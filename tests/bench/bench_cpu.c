@@ -71,6 +71,7 @@ struct layer {
 	int64_t side, channels, kernel, stride;	/* of a convolution */
 	bool depthwise;
 	enum weights weights;
+	bool relu;	/* half of the inputs are zero, the others peaked: see peaked() */
 	int64_t rows, terms, columns;	/* of a matrix product; rows is 0 for a convolution */
 	struct rvl_kernel *k;
 	uint8_t *x, *y;
@@ -81,6 +82,8 @@ struct layer {
 #define LAYER(n, s, c, k, st, dw) \
 	{ .name = n, .side = s, .channels = c, .kernel = k, .stride = st, .depthwise = dw }
 #define POINTWISE(n, s, c, w) { .name = n, .side = s, .channels = c, .kernel = 1, .stride = 1, .weights = w }
+#define RELU(n, s, c) \
+	{ .name = n, .side = s, .channels = c, .kernel = 1, .stride = 1, .weights = PEAKED, .relu = true }
 #define DENSE(n, m, k, c) { .name = n, .rows = m, .terms = k, .columns = c }
 static struct layer layers[] = {
 	LAYER("conv1x1_56_128", 56, 128, 1, 1, false),
@@ -90,6 +93,9 @@ static struct layer layers[] = {
 	POINTWISE("conv1x1_14_1024_half", 14, 1024, HALF),
 	POINTWISE("conv1x1_56_64_peaked", 56, 64, PEAKED),
 	POINTWISE("conv1x1_14_1024_peaked", 14, 1024, PEAKED),
+	RELU("conv1x1_56_128_relu", 56, 128),
+	RELU("conv1x1_28_256_relu", 28, 256),
+	RELU("conv1x1_14_512_relu", 14, 512),
 	LAYER("conv3x3_56_128", 56, 128, 3, 1, false),
 	LAYER("conv3x3_28_256", 28, 256, 3, 1, false),
 	LAYER("conv3x3_14_512", 14, 512, 3, 1, false),
@@ -142,7 +148,7 @@ static struct rvl_kernel_arg image(const struct rvl_kernel_quant *q, int64_t cha
 static const float scale = 0.01f, y_scale = 2.0f;
 static const int32_t zero, x_zero = 120;
 static const struct rvl_kernel_quant x_quant = { .n = 1, .scale = &scale, .zp = &x_zero };
-static const struct rvl_kernel_quant w_quant = { .n = 1, .scale = &scale, .zp = &zero };
+static const struct rvl_kernel_quant zero_quant = { .n = 1, .scale = &scale, .zp = &zero };
 static const struct rvl_kernel_quant y_quant = { .n = 1, .scale = &y_scale, .zp = &x_zero };
 
 static void describe_conv(const struct layer *l, struct rvl_kernel_desc *d)
@@ -156,7 +162,7 @@ static void describe_conv(const struct layer *l, struct rvl_kernel_desc *d)
 		d->attr.stride[i] = (int32_t)l->stride;
 		d->attr.pad[i] = d->attr.pad[i + 2] = (int32_t)l->kernel / 2;
 	}
-	d->in[0] = image(&x_quant, l->channels, l->side);
+	d->in[0] = image(l->relu ? &zero_quant : &x_quant, l->channels, l->side);
 	d->in[1].shape = (struct rvl_shape) { 4, { l->channels, cg, l->kernel, l->kernel } };
 	d->out[0] = image(&y_quant, l->channels, results(l));
 }
@@ -192,6 +198,18 @@ static const int8_t *make_weights(int64_t n, enum weights kind)
 	return w;
 }
 
+static uint8_t *make_inputs(int64_t n, bool relu)
+{
+	uint8_t *x = bytes(n);
+
+	for (int64_t i = 0; i < n && relu; i++) {
+		int8_t v = peaked((int8_t)x[i]);
+
+		x[i] = (uint8_t)(v > 0 ? 2 * v : 0);
+	}
+	return x;
+}
+
 static void make_layer(struct layer *l)
 {
 	struct rvl_kernel_desc d = { .n_in = 2, .n_out = 1 };
@@ -203,13 +221,13 @@ static void make_layer(struct layer *l)
 	else
 		describe_conv(l, &d);
 	d.in[1].type = RVL_TYPE_S8;
-	d.in[1].quant = w_quant;
+	d.in[1].quant = zero_quant;
 	d.in[1].data = make_weights(rvl_shape_count(&d.in[1].shape), l->weights);
 	if (rvl_kernel_new(&d, false, &l->k, why)) {
 		fprintf(stderr, "bench_cpu: %s\n", why);
 		exit(1);
 	}
-	l->x = bytes(rvl_shape_count(&d.in[0].shape));
+	l->x = make_inputs(rvl_shape_count(&d.in[0].shape), l->relu);
 	l->y = bytes(rvl_shape_count(&d.out[0].shape));
 	l->scratch = bytes((int64_t)rvl_kernel_scratch(l->k));
 }
