@@ -24,7 +24,7 @@ struct rvl_i8_post {
 /*
  * One tile: up to @mr rows by up to @nr columns. Row i reads @kc bytes, a multiple of the set's @kr,
  * at a[t * mr + i] for each tap t, and no byte outside them. All pointers are valid, whatever @rows
- * is. If @widened, the rows are int16, or the tables of a set that has these, and there is one tap.
+ * is. If @widened, the rows are what widen() or widen_less() wrote, and there is one tap.
  */
 struct rvl_i8_gemm_call {
 	const uint8_t *const *a;
@@ -85,16 +85,17 @@ static inline int64_t rvl_i8_places(int64_t kc)
  * et al., FBGEMM: Enabling High-Performance Low-Precision Deep Learning Inference, 2021).
  *
  * Few of the quads under a half of a block's columns have more than one rest. A step thus adds the rests of
- * different quads at once: from a window of inputs, each column takes the quad in which it has one.
+ * different quads at once: from a window of inputs, each column takes a quad in which it has a rest.
  */
 #define RVL_I8_MOST_PAIR 128
 #define RVL_I8_WINDOW 8	/* quads, adjacent ones of a tap */
 #define RVL_I8_HALF 8	/* columns */
-#define RVL_I8_SECOND_PAIR 8	/* in a place, beside the quad */
+#define RVL_I8_PLACE_BITS 4
+#define RVL_I8_SECOND_PAIR 8	/* in a place, beside the quad of the window */
 
 struct rvl_i8_rest_step {
 	uint16_t quad;		/* at which the window begins, counted over all taps */
-	uint16_t place[2];	/* four bits for each column, the first one in the lowest: quad of the window, and pair */
+	uint16_t place[2];	/* of each column, the first one in the lowest bits, as one uint32 in two halves */
 	int8_t w[RVL_I8_HALF];	/* rests, of the first weight of the pair */
 };
 

@@ -7,10 +7,10 @@
 #include "sizes.h"
 
 #define MAX_ITEMS 16	/* parts into which the work is divided */
-#define FEW_TILES 4	/* parts of columns where each part copies all rows */
+#define FEW_TILES 4	/* parts of columns where each part gathers all rows, or copies them as more bytes */
 #define MAX_TILES 16	/* tiles of rows that are prepared together */
 #define TILE_MEMORY (16 << 10)	/* bytes of these tiles */
-#define WIDE_MEMORY (192 << 10)	/* and if they hold copies as int16 */
+#define WIDE_MEMORY (192 << 10)	/* and if they hold widened copies */
 #define AHEAD_MEMORY (512 << 10)	/* bytes of the tiles of all parts where these have several */
 #define MEMORY (4 << 20)	/* bytes of the tiles of all parts, unless one tile is larger */
 #define TABLE_MEMORY (640 << 10)	/* likewise where they are tables */
@@ -67,6 +67,7 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows, int64_t m
 {
 	struct split s = { 0 };
 	int64_t parts;
+	bool slow;	/* to prepare */
 
 	s.step = rvl_ceil_div(rvl_ceil_div(rows, rvl_ceil_div(rows, m->f->mr)), 2) * 2;
 	s.step = rvl_least(s.step, rvl_least(m->f->mr, rows));
@@ -81,9 +82,9 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows, int64_t m
 		s.row_bytes = s.kc * m->f->widened;
 	}
 	s.tile_bytes = pointer_bytes(m, s.taps) + rvl_round_up(s.step * s.row_bytes, 64) + quad_bytes(m, s.kc);
-	s.by_columns = m->blocks > 1 && s.tiles < (s.row_bytes ? FEW_TILES : 2 * MAX_ITEMS);
-	parts = rvl_least(s.by_columns ? m->blocks : s.tiles,
-		      s.row_bytes && s.by_columns ? FEW_TILES : MAX_ITEMS);
+	slow = s.row_bytes && (!m->widens || m->f->widened > 1);
+	s.by_columns = m->blocks > 1 && s.tiles < (slow ? FEW_TILES : 2 * MAX_ITEMS);
+	parts = rvl_least(s.by_columns ? m->blocks : s.tiles, slow && s.by_columns ? FEW_TILES : MAX_ITEMS);
 	parts = rvl_least(parts, most);
 	s.ahead = tiles_ahead(m, &s, parts);
 	s.part_bytes = s.ahead * s.tile_bytes + s.narrow_bytes;

@@ -33,7 +33,7 @@ struct rvl_i8_mat {
 	int64_t planes, positions, channels;	/* planes, and the source's taps and kc */
 	bool gathers;
 	bool x_u8;
-	bool widens;		/* rows are copied as int16, or as the set takes them */
+	bool widens;		/* rows are copied by the set's widen() or widen_less() */
 	const struct rvl_i8_winograd *filter;	/* 3 x 3, computed in tiles: int8/winograd.h; or NULL */
 	bool wide;		/* depthwise: the weights are int16 */
 	bool floats;		/* the results are floats */
@@ -56,7 +56,8 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 
 /**
  * Whether the weights of @s are split: the set of @m has kernels for that, few weights have a rest, fewer if the
- * kernels that sort quads could be used (@sorts), and the rows can be read where they lie.
+ * kernels that sort quads could be used (@sorts), a tap has the quads of a window at least, and the quads of all
+ * taps can be counted by 16 bits. Rows of uint8 are then read where they lie.
  */
 bool rvl_i8_splits(const struct rvl_i8_mat *m, const struct rvl_i8_source *s, bool sorts);
 /** Splits the packed weights of @m, which has those kernels. Returns 0 or -ENOMEM. */

@@ -6,13 +6,13 @@
 #include "qmath.h"
 #include "sizes.h"
 
-/* Of the quads under half of a block's columns, one of how many may have a step, and where rows can be sorted. */
-#define STEP_SHARE 6
-#define STEP_SHARE_SORTED 20
+#define QUADS_OF_STEP 6	/* at least, for each step, under half of a block's columns */
+#define QUADS_OF_STEP_SORTED 20	/* where rows can be sorted */
 
 #define PAIRS (RVL_I8_QUAD / 2)
+#define HALF_PLACES (16 / RVL_I8_PLACE_BITS)
 
-/* Whether a pair has a rest. All weights are asked, thus by one comparison. */
+/* Whether a pair has a rest. This is called for every pair, so it makes one comparison. */
 static bool has_rest(int32_t a, int32_t b)
 {
 	return (uint32_t)(a + b + RVL_I8_MOST_PAIR) > 2 * RVL_I8_MOST_PAIR;
@@ -111,10 +111,10 @@ static int64_t steps_of(const struct rvl_i8_source *s, int64_t column, int64_t c
 	return steps.n;
 }
 
-static bool are_steps_few(const struct rvl_i8_source *s, int64_t share)
+static bool are_steps_few(const struct rvl_i8_source *s, int64_t quads_of_step)
 {
 	int64_t quads = s->groups * rvl_ceil_div(s->n, RVL_I8_HALF) * s->taps * (s->kc / RVL_I8_QUAD);
-	int64_t left = quads / share;
+	int64_t left = quads / quads_of_step;
 
 	for (int64_t g = 0; g < s->groups && left >= 0; g++)
 		for (int64_t n = 0; n < s->n && left >= 0; n += RVL_I8_HALF)
@@ -126,7 +126,7 @@ bool rvl_i8_splits(const struct rvl_i8_mat *m, const struct rvl_i8_source *s, bo
 {
 	return m->f->split && m->planes == 1 && !s->scattered && !s->tiled && !(s->kc % RVL_I8_QUAD) &&
 	       s->kc / RVL_I8_QUAD >= RVL_I8_WINDOW && s->taps * (s->kc / RVL_I8_QUAD) <= UINT16_MAX + 1 &&
-	       are_steps_few(s, sorts ? STEP_SHARE_SORTED : STEP_SHARE);
+	       are_steps_few(s, sorts ? QUADS_OF_STEP_SORTED : QUADS_OF_STEP);
 }
 
 /* ---- splitting ---- */
@@ -146,7 +146,7 @@ static void split_pair(int8_t *w, int n, unsigned int place, struct rvl_i8_rest_
 {
 	int32_t rest = rest_of(w[n * RVL_I8_QUAD], w[n * RVL_I8_QUAD + 1]);
 
-	to->place[n / 4] |= (uint16_t)(place << n % 4 * 4);
+	to->place[n / HALF_PLACES] |= (uint16_t)(place << n % HALF_PLACES * RVL_I8_PLACE_BITS);
 	to->w[n] = (int8_t)rest;
 	w[n * RVL_I8_QUAD] = (int8_t)(w[n * RVL_I8_QUAD] - rest);
 }
@@ -170,12 +170,13 @@ static void split_pairs(struct steps *s, int64_t tap, int64_t quad, int pair, in
 }
 
 /* Splits the weights of half of a block, unless @to is NULL. Returns how many steps they have. */
-static int64_t split_half(const struct rvl_i8_mat *m, int8_t *w, struct rvl_i8_rest_step *to)
+static int64_t split_half(const struct rvl_i8_mat *m, int64_t block, int half, struct rvl_i8_rest_step *to)
 {
+	int8_t *w = (int8_t *)m->w + block * rvl_i8_block_bytes(m) + half * RVL_I8_HALF * RVL_I8_QUAD;
 	struct steps s = no_steps(m->kc);
 
 	for (int64_t t = 0; t < m->taps; t++)
-		for (int64_t q = 0; q < s.quads; q++, w += 2 * RVL_I8_HALF * RVL_I8_QUAD)
+		for (int64_t q = 0; q < s.quads; q++, w += m->f->nr * RVL_I8_QUAD)
 			for (int pair = 0; pair < PAIRS; pair++)
 				split_pairs(&s, t, q, pair, w + 2 * pair, to);
 	return s.n;
@@ -183,31 +184,23 @@ static int64_t split_half(const struct rvl_i8_mat *m, int8_t *w, struct rvl_i8_r
 
 int rvl_i8_split(struct rvl_kernel *k, struct rvl_i8_mat *m)
 {
-	int64_t bytes = rvl_i8_block_bytes(m), blocks = m->groups * m->blocks, n = 0;
-	struct rvl_i8_rest *rest = rvl_kernel_mem(k, blocks, sizeof(*rest));
+	int64_t halves = 2 * m->groups * m->blocks, n = 0;
+	struct rvl_i8_rest *rest = rvl_kernel_mem(k, halves / 2, sizeof(*rest));
 	struct rvl_i8_rest_step *step;
 
 	if (!rest)
 		return -ENOMEM;
-	for (int64_t b = 0; b < blocks; b++) {
-		for (int half = 0; half < 2; half++) {
-			int8_t *w = (int8_t *)m->w + b * bytes + half * RVL_I8_HALF * RVL_I8_QUAD;
-
-			rest[b].n[half] = split_half(m, w, NULL);
-			n += rest[b].n[half];
-		}
+	for (int64_t i = 0; i < halves; i++) {
+		rest[i / 2].n[i % 2] = split_half(m, i / 2, i % 2, NULL);
+		n += rest[i / 2].n[i % 2];
 	}
 	step = rvl_kernel_mem(k, n, sizeof(*step));
 	if (!step)
 		return -ENOMEM;
-	for (int64_t b = 0; b < blocks; b++) {
-		rest[b].step = step;
-		for (int half = 0; half < 2; half++) {
-			int8_t *w = (int8_t *)m->w + b * bytes + half * RVL_I8_HALF * RVL_I8_QUAD;
-
-			split_half(m, w, step);
-			step += rest[b].n[half];
-		}
+	for (int64_t i = 0; i < halves; i++) {
+		if (i % 2 == 0)
+			rest[i / 2].step = step;
+		step += split_half(m, i / 2, i % 2, step);
 	}
 	m->rest = rest;
 	return 0;

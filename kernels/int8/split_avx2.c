@@ -9,20 +9,22 @@
 #define HALF_BYTES (HALF * RVL_I8_QUAD)	/* weights of a quad under half of the columns */
 #define QUAD_BYTES (2 * HALF_BYTES)
 
+_Static_assert(NR == 2 * RVL_I8_HALF && HALF == RVL_I8_HALF, "a register has the sums of half of a block's columns");
+_Static_assert(RVL_I8_WINDOW * RVL_I8_QUAD == sizeof(vec), "a register has the quads of a window");
+
 /* What the loops need of a call, in registers. The rows are uint8. */
 struct operands {
 	vec ones;
 	const uint8_t *x[MR];
 };
 
-#define INPUT "m"(*(const uint8_t(*)[RVL_I8_QUAD])(o->x[i] + at))
 #define WEIGHTS(p) "m"(*(const int8_t(*)[HALF_BYTES])(p))
 
-TARGET INLINE vec broadcast(const struct operands *o, int i, int64_t at)
+TARGET INLINE vec broadcast(const void *p)
 {
 	vec a;
 
-	__asm__("vpbroadcastd %1, %0" : "=x"(a) : INPUT);
+	__asm__("vpbroadcastd %1, %0" : "=x"(a) : "m"(*(const uint8_t(*)[RVL_I8_QUAD])p));
 	return a;
 }
 
@@ -31,7 +33,7 @@ TARGET INLINE void add_quad(vec sum[MR][2], const struct operands *o, int64_t at
 {
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
-		vec a = broadcast(o, i, at), b;
+		vec a = broadcast(o->x[i] + at), b;
 
 		__asm__("vpmaddubsw %[w0], %[a], %[b]\n\t"
 			"vpmaddubsw %[w1], %[a], %[a]\n\t"
@@ -55,8 +57,8 @@ TARGET INLINE void point_at(const struct rvl_i8_gemm_call *c, int64_t tap, struc
 TARGET INLINE void add_step(vec sum[MR][2], const struct operands *o, int64_t at, const struct rvl_i8_rest_step *s,
 			    const int side, const int rows)
 {
-	const vec fours = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28), second = V_SET1_32(RVL_I8_SECOND_PAIR);
-	vec place = _mm256_srlv_epi32(_mm256_broadcastd_epi32(_mm_loadu_si32(s->place)), fours);
+	const vec columns = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), second = V_SET1_32(RVL_I8_SECOND_PAIR);
+	vec place = _mm256_srlv_epi32(broadcast(s->place), _mm256_mullo_epi32(columns, V_SET1_32(RVL_I8_PLACE_BITS)));
 	vec w = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)s->w));
 
 	/* A byte, to the first byte of its pair. */
@@ -116,20 +118,17 @@ TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows)
 
 GEMM_OF_SIX
 
-/* Copies rows of int8, because less time is taken than for each quad of a tile. @n is whole quads. */
+/* Converts rows of int8 once, because to convert each quad in every block takes longer. */
 TARGET static void widen(const uint8_t *p, int64_t n, bool u8, void *dst)
 {
-	const vec flip = V_SET1_8((char)(u8 ? 0 : 0x80));
+	const vec flip = V_SET1_8((char)(u8 ? 0 : 0x80));	/* rows of uint8 are read where they lie */
 	uint8_t *to = dst;
 	int64_t i;
 
 	for (i = 0; i + (int64_t)sizeof(vec) <= n; i += sizeof(vec))
 		V_STORE(to + i, V_XOR(V_LOAD(p + i), flip));
-	for (; i < n; i += RVL_I8_QUAD) {
-		__m128i v = _mm_xor_si128(_mm_loadu_si32(p + i), V_FIRST(flip));
-
-		_mm_storeu_si32(to + i, v);
-	}
+	for (; i < n; i++)
+		to[i] = p[i] ^ (u8 ? 0 : 0x80);
 }
 
 const struct rvl_i8_kernels rvl_i8_split_avx2 = {

@@ -521,6 +521,8 @@ static bool is_split(const struct rvl_kernel_desc *d)
 		return true;
 	ck_assert_int_eq(rvl_kernel_new(d, false, &k, NULL), 0);
 	is = k->i8->rest;
+	if (is)	/* only int8 is copied */
+		ck_assert(k->i8->widens == (d->in[0].type == RVL_TYPE_S8));
 	rvl_kernel_free(k);
 	rvl_cpu_force(NULL, NULL);
 	return is;
@@ -633,9 +635,15 @@ static struct rvl_kernel_desc describe_product(int64_t rows, int64_t inputs, int
 	return d;
 }
 
+/* Gives a pair of adjacent inputs a rest under a column. */
+static void set_rest(int8_t *w, int64_t columns, int64_t pair, int64_t column)
+{
+	w[2 * pair * columns + column] = w[(2 * pair + 1) * columns + column] = 127;
+}
+
 /*
- * Whether a product is split that has rests in @rests quads: one after the other those under the last group of eight
- * columns, then those under the group before. The columns of a group with rests are @period many, in turn.
+ * Whether a product is split of which @rests pairs have a rest, one in each quad, under the last eight columns, then
+ * under the eight before. Adjacent quads have it under one of @period columns in turn.
  */
 static bool is_split_with(int64_t rows, int64_t inputs, int64_t columns, int64_t rests, int64_t period)
 {
@@ -646,17 +654,37 @@ static bool is_split_with(int64_t rows, int64_t inputs, int64_t columns, int64_t
 
 	ck_assert_ptr_nonnull(w);
 	d.in[1].data = w;
-	for (int64_t i = 0; i < rests; i++) {
-		int8_t *pair = w + i % quads * 4 * columns + columns - 1 - i / quads * 8 - i % period;
-
-		pair[0] = pair[columns] = 127;
-	}
+	for (int64_t i = 0; i < rests; i++)
+		set_rest(w, columns, 2 * (i % quads), columns - 1 - i / quads * 8 - i % period);
 	is = is_split(&d);
 	free(w);
 	return is;
 }
 
-/* Proves that weights are split up to a share of steps among the quads under eight columns, and not beyond the places. */
+/*
+ * Whether a convolution of 3 x 3 at distance 2 is split: @groups groups of @channels channels and @columns columns,
+ * with rests under the first column, in the first @rests pairs of channels, tap by tap.
+ */
+static bool is_conv_split(int64_t channels, int64_t columns, int64_t groups, int64_t rests)
+{
+	struct conv v = new_conv(channels * groups, columns * groups, groups, 3, 1, RVL_TYPE_U8);
+	int64_t pairs = channels / 2;
+	bool is;
+
+	v.d.attr.stride[0] = v.d.attr.stride[1] = 2;
+	v.d.out[0].shape.dim[2] = 2;
+	memset(v.w.p, 0, v.w.size);
+	for (int64_t i = 0; i < rests; i++) {
+		uint8_t *w = v.w.p + i % pairs * 2 * 9 + i / pairs;
+
+		w[0] = w[9] = 127;
+	}
+	is = is_split(&v.d);
+	drop_conv(&v);
+	return is;
+}
+
+/* Proves that weights are split up to a number of steps, and not if a step cannot say where a window begins. */
 START_TEST(weights_are_split_where_it_is_faster)
 {
 	if (rvl_cpu_force("avx2", NULL))
@@ -670,6 +698,10 @@ START_TEST(weights_are_split_where_it_is_faster)
 	ck_assert(is_split_with(24, 400, 120, 250, 1));
 	ck_assert(is_split_with(1, 4 * (UINT16_MAX + 1), 1, 100, 1));
 	ck_assert(!is_split_with(1, 4 * (UINT16_MAX + 2), 1, 100, 1));
+	ck_assert(is_conv_split(4 * (UINT16_MAX / 9), 1, 1, 1));
+	ck_assert(!is_conv_split(4 * (UINT16_MAX / 9 + 1), 1, 1, 1));
+	ck_assert(is_conv_split(32, 16, 2, 40));	/* of 2 * 2 * 9 * 8 / 6 steps that are allowed */
+	ck_assert(!is_conv_split(32, 16, 1, 40));
 	ck_assert(!is_split_with(1, 402, 8, 0, 1));
 	ck_assert(is_split_with(1, 32, 8, 1, 1));
 	ck_assert(!is_split_with(1, 28, 8, 0, 1));
@@ -679,10 +711,57 @@ END_TEST
 /* Proves that a step adds the rests of adjacent quads, one of each column. */
 START_TEST(a_step_serves_a_window)
 {
+	struct rvl_kernel_desc d = describe_product(1, 400, 8);
+	int8_t w[400 * 8] = { 0 };
+
 	if (rvl_cpu_force("avx2", NULL))
 		return;
 	ck_assert(is_split_with(1, 400, 8, 100, 7));
 	ck_assert(!is_split_with(1, 400, 8, 100, 6));
+	/* Those of column 1 are the second rests of 16 steps, of which each began with another pair. */
+	for (int64_t i = 0; i < 16; i++) {
+		set_rest(w, 8, i, 0);
+		set_rest(w, 8, 14 + i, 1);
+	}
+	d.in[1].data = w;
+	ck_assert(is_split(&d));
+}
+END_TEST
+
+static void count_parts(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg)
+{
+	uint32_t *most = ctx;
+
+	*most = n > *most ? n : *most;
+	while (n-- > 0)
+		fn(arg, n % lanes, n);
+}
+
+/* Proves that copies of bytes do not keep threads from work: one row is divided by its 16 blocks of columns. */
+START_TEST(rows_of_int8_are_divided_like_those_of_uint8)
+{
+	struct rvl_kernel_desc d = describe_product(1, 64, 256);
+	uint8_t x[64] = { 0 }, y[256];
+	int8_t w[64 * 256];
+	uint32_t parts = 0;
+	const struct rvl_pool pool = { .parallel = count_parts, .threads = 16, .ctx = &parts };
+	struct test_guarded scratch;
+	struct rvl_kernel *k;
+
+	if (rvl_cpu_force("avx2", NULL))
+		return;
+	memset(w, 60, sizeof(w));
+	d.in[0].type = RVL_TYPE_S8;
+	d.in[1].data = w;
+	ck_assert(is_split(&d));
+	ck_assert_int_eq(rvl_cpu_force("avx2", NULL), 0);
+	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, NULL), 0);
+	scratch = test_guarded(rvl_kernel_scratch(k), 64);
+	ck_assert_int_eq(rvl_kernel_run(k, (const void *[]) { x, w }, (void *[]) { y }, scratch.p, &pool), 0);
+	ck_assert_int_eq(parts, 16);
+	test_drop(&scratch);
+	rvl_kernel_free(k);
+	rvl_cpu_force(NULL, NULL);
 }
 END_TEST
 
@@ -893,6 +972,7 @@ int main(void)
 	tcase_add_loop_test(sets, sums_of_split_windows_do_not_saturate, 0, 2);
 	tcase_add_test(sets, weights_are_split_where_it_is_faster);
 	tcase_add_test(sets, a_step_serves_a_window);
+	tcase_add_test(sets, rows_of_int8_are_divided_like_those_of_uint8);
 	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, tables_are_used_where_they_are_faster);
