@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define MOST_BLOCKS 4095 /* of the operand of one CONV */
-
 /* Slots of one operand; what each holds. The oldest is replaced. */
 struct cache {
 	int64_t base, words, slots, next;
@@ -628,7 +626,7 @@ static int64_t join_chunks(struct conv *c, int64_t gi, int64_t i, int64_t n)
 		const struct rvl_chunk *b = &c->chunk[i + joined];
 
 		if (b->ky != k->ky || b->kx != k->kx || next != at + rvl_chunk_words(&c->nest, k, 1) ||
-		    k->in + b->in > MOST_BLOCKS)
+		    k->in + b->in > RVL_MOST_COUNT)
 			break;
 		k->in += b->in;
 	}

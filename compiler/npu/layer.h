@@ -14,6 +14,9 @@
 #include "rivulet_isa.h"
 #include "rivulet_program.h"
 
+/* Rows, columns or channel blocks of one instruction, which has 12 bits for them: rivulet_isa.h. */
+#define RVL_MOST_COUNT 4095
+
 /* An activation as the engines see it: @n images of @c channels, @h rows, @w columns. */
 struct rvl_view {
 	int64_t n, c, h, w;

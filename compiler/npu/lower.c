@@ -485,7 +485,7 @@ bool rvl_can_gather(const struct rvl_backend *be, const struct rvl_layer *l)
 	       l->in.v.c <= 255 && w->kh <= MAX_STRIDE && w->kw <= MAX_STRIDE &&
 	       w->sy <= MAX_STRIDE && w->sx <= MAX_STRIDE && w->dy <= MAX_DILATION &&
 	       w->dx <= MAX_DILATION && l->in.v.h <= 65535 && l->in.v.w <= 65535 &&
-	       w->top <= 32768 && w->left <= 32768 && gather_blocks(b, l) <= 4095 &&
+	       w->top <= 32768 && w->left <= 32768 && gather_blocks(b, l) <= RVL_MOST_COUNT &&
 	       rivulet_gather_strip(b, &gather) > 0;
 }
 

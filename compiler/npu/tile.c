@@ -11,7 +11,6 @@
 
 #include <string.h>
 
-#define MAX_COUNT	  4095 /* rows, columns, blocks of one instruction */
 #define MAX_OCB		  1023
 #define MAX_KERNEL	  31
 #define MAX_SPREAD	  32 /* pixels that LOAD writes for one, each way */
@@ -516,8 +515,8 @@ static bool conv_fits(const struct budget *u, const struct rvl_tiling *t)
 	const struct rvl_layer *l = u->l;
 	int64_t ch = before_pool(l, t->th, 0), cw = before_pool(l, t->tw, 1);
 
-	if (ch > MAX_COUNT || cw > MAX_COUNT || in_rows(l, t, ch) > MAX_COUNT ||
-	    in_cols(l, t, cw) > MAX_COUNT || t->og > MAX_OCB || t->ig > MAX_COUNT)
+	if (ch > RVL_MOST_COUNT || cw > RVL_MOST_COUNT || in_rows(l, t, ch) > RVL_MOST_COUNT ||
+	    in_cols(l, t, cw) > RVL_MOST_COUNT || t->og > MAX_OCB || t->ig > RVL_MOST_COUNT)
 		return false;
 	return divides_bits(l, t->tw, u->ow) &&
 	       rvl_in_words(t) + (t->out_slots + t->b_slots) * t->out_words +
@@ -690,7 +689,7 @@ static void try_piece(struct search *s, int64_t ph, int64_t pw, int copies)
 {
 	const struct budget *u = &s->u;
 	struct rvl_tiling t = { .ph = ph, .pw = pw };
-	int64_t widest = u->l->p.win.sx > MAX_KERNEL && !u->l->p.gather ? 1 : rvl_min(u->ow, MAX_COUNT);
+	int64_t widest = u->l->p.win.sx > MAX_KERNEL && !u->l->p.gather ? 1 : rvl_min(u->ow, RVL_MOST_COUNT);
 	int64_t least = u->rows && u->l->from ? u->ow : 1;
 
 	for (t.og = u->most_og; t.og >= 1; t.og = t.og > 1 ? next_cut(u->ocb, t.og) : 0) {
@@ -975,7 +974,7 @@ static struct rvl_room whole_room(const struct rivulet_board *b)
 {
 	return (struct rvl_room){ rivulet_mem_words(b, RIVULET_MEM_INP),
 				  rvl_wgt_words(b),
-				  rivulet_mem_words(b, RIVULET_MEM_ACC), MAX_COUNT, 0, false };
+				  rivulet_mem_words(b, RIVULET_MEM_ACC), RVL_MOST_COUNT, 0, false };
 }
 
 uint32_t rvl_cuts(const struct rivulet_board *b, struct rvl_layer *l, const struct rvl_room *room,
@@ -1005,7 +1004,7 @@ static bool plain_fits(const struct budget *u, struct rvl_tiling *t)
 	const struct rvl_layer *l = u->l;
 	int64_t h = plain_in(l, t->th, 0), w = plain_in(l, t->tw, 1);
 
-	if (h > MAX_COUNT || w > MAX_COUNT || t->og > MAX_OCB ||
+	if (h > RVL_MOST_COUNT || w > RVL_MOST_COUNT || t->og > MAX_OCB ||
 	    !divides_bits(l, t->tw, rvl_plain_view(l)->w))
 		return false;
 	t->in_words = h * w * t->og << l->in.v.wide;
@@ -1020,7 +1019,7 @@ static bool tile_plain(const struct rivulet_board *b, struct rvl_layer *l, int64
 	struct budget u = { .b = b, .l = l, .inp = inp };
 	const struct rvl_view *v = rvl_plain_view(l);
 	int64_t blocks = rvl_div_up(l->rep.phases ? l->out.v.c : l->in.v.c, b->tn);
-	int64_t most = l->spread ? MAX_SPREAD : MAX_COUNT;
+	int64_t most = l->spread ? MAX_SPREAD : RVL_MOST_COUNT;
 	/* Pixels of the operand, each so many of the result: tiles consist of whole ones. */
 	int64_t ry = rvl_max(l->rep.rows, 1), rx = rvl_max(l->rep.cols, 1), w, h;
 	struct rvl_tiling t;
@@ -1078,7 +1077,7 @@ static bool tile_plain_rows(const struct rivulet_board *b, struct rvl_layer *l,
 	t.th = rvl_min(room->th, l->out.v.h);
 	if (row)
 		t.th = rvl_min(t.th, room->inp / row);
-	if (t.th < 1 || blocks > MAX_OCB || l->in.v.w > MAX_COUNT || l->in.v.h > MAX_COUNT ||
+	if (t.th < 1 || blocks > MAX_OCB || l->in.v.w > RVL_MOST_COUNT || l->in.v.h > RVL_MOST_COUNT ||
 	    rvl_epilogue_words(l) > room->wgt)
 		return false;
 	if (!l->has_bits)
