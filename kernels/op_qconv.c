@@ -337,7 +337,7 @@ static bool has_tiles(const struct rvl_conv_geom *g)
 	return g->k[0] == 3 && g->k[1] == 3 && g->s[0] == 1 && g->s[1] == 1 && g->d[0] == 1 && g->d[1] == 1;
 }
 
-static void point_at_tile(const void *ctx, int64_t oy, int64_t ox, const uint8_t **p)
+static void point_at_tile(const void *ctx, int64_t oy, int64_t ox, int64_t channel, const uint8_t **p)
 {
 	const struct conv_run *r = ctx;
 	const struct rvl_conv_geom *g = &r->k->g;
@@ -347,7 +347,7 @@ static void point_at_tile(const void *ctx, int64_t oy, int64_t ox, const uint8_t
 		for (int64_t ix = x0; ix < x0 + side; ix++) {
 			bool in = iy >= 0 && iy < g->h && ix >= 0 && ix < g->w;
 
-			*p++ = in ? r->pixels + (iy * g->w + ix) * r->x_step : r->zeros;
+			*p++ = (in ? r->pixels + (iy * g->w + ix) * r->x_step : r->zeros) + channel;
 		}
 }
 

@@ -5,7 +5,7 @@
  * Or the weights of several blocks are transformed together and kept for all tiles, and the pixels of a
  * group of tiles once for each time. Transformed weights take four to eight times the memory of the
  * packed ones, so that they are not kept between runs. Where an image has few tiles, those of some
- * channels at a time serve all of it, and the products are added up.
+ * channels at a time serve all of it, and the products are added up. Groups are computed one by one.
  */
 #include "int8/winograd.h"
 
@@ -215,7 +215,7 @@ static int64_t largest_sum(const struct rvl_i8_mat *m)
 {
 	int64_t largest = 0;
 
-	for (int64_t b = 0; b < m->blocks; b++) {
+	for (int64_t b = 0; b < m->groups * m->blocks; b++) {
 		int64_t sum = largest_of(m, (const int8_t *)m->w + b * rvl_i8_block_bytes(m));
 
 		largest = sum > largest ? sum : largest;
@@ -249,7 +249,7 @@ const struct rvl_i8_winograd *rvl_i8_wino_choose(const struct rvl_i8_mat *m, con
 	const struct rvl_i8_winograd *best = NULL, *f = m->f->winograd;
 	int64_t sum, least;
 
-	if (!f || m->gathers || m->bits || m->planes > 1 || m->groups > 1 || m->positions != TAPS ||
+	if (!f || m->gathers || m->bits || m->planes > 1 || m->positions != TAPS ||
 	    m->kc < LEAST_CHANNELS || m->kc > MOST_CHANNELS)
 		return NULL;
 	least = TAPS * products_of(m, s->oh * s->ow) * (100 - GAIN) / 100;
@@ -267,10 +267,11 @@ const struct rvl_i8_winograd *rvl_i8_wino_choose(const struct rvl_i8_mat *m, con
 
 /* ---- tiles ---- */
 
-/* A strip of tiles, or the blocks whose weights are kept. */
+/* A strip of tiles of a group, or the blocks whose weights are kept. */
 struct run {
 	const struct rvl_i8_wino_job *j;
 	struct plan p;
+	int64_t group;
 	int64_t first, past;	/* tiles or blocks */
 	uint8_t *memory;	/* of the lanes */
 };
@@ -290,18 +291,18 @@ static void transform(const struct run *r, const struct pixels *x, int64_t t, in
 		const uint8_t *p[RVL_I8_WINO_VALUES];
 		int64_t at = x->first + t, results = r->p.f->results;
 
-		r->j->pixels(r->j->ctx, at / r->p.tiles_w * results, at % r->p.tiles_w * results, p);
+		r->j->pixels(r->j->ctx, at / r->p.tiles_w * results, at % r->p.tiles_w * results, r->group * m->kc, p);
 		r->p.f->input(p, m->kc, m->x_u8, x->v + t * r->p.v_step, r->p.strip * r->p.v_step);
 	}
 }
 
-/* The weights of a block, for @n channels from @first on. */
+/* The weights of a block of the group, for @n channels from @first on. */
 static void transform_weights(const struct run *r, int64_t block, int64_t first, int64_t n, int16_t *u)
 {
 	const struct rvl_i8_mat *m = r->j->m;
 	int64_t nr = m->f->nr;
 
-	r->p.f->weights((const int8_t *)m->w + block * rvl_i8_block_bytes(m) + first * nr, m->kc * nr, n, u,
+	r->p.f->weights((const int8_t *)m->w + (r->group * m->blocks + block) * rvl_i8_block_bytes(m) + first * nr, m->kc * nr, n, u,
 			r->p.u_step);
 }
 
@@ -312,16 +313,17 @@ static void output_tile(const struct run *r, int64_t block, int64_t at, int64_t 
 	const struct rvl_i8_mat *m = j->m;
 	int64_t nr = m->f->nr, results = r->p.f->results;
 	int64_t oy = at / r->p.tiles_w * results, ox = at % r->p.tiles_w * results;
+	int64_t column = (r->group * m->blocks + block) * nr;
 	struct rvl_i8_wino_out o = {
-		.m = products + in * nr, .step = r->p.batch * nr, .bias = m->bias + block * nr,
-		.scale = m->scale + block * nr, .cols = (int)rvl_least(nr, m->n - block * nr), .post = &m->post,
+		.m = products + in * nr, .step = r->p.batch * nr, .bias = m->bias + column,
+		.scale = m->scale + column, .cols = (int)rvl_least(nr, m->n - block * nr), .post = &m->post,
 	};
 
 	for (int64_t i = 0; i < results * results; i++) {
 		int64_t y = oy + i / results, x = ox + i % results;
 
 		o.y[i] = y < j->shape.oh && x < j->shape.ow ?
-				 j->y + (y * j->shape.ow + x) * j->y_stride + block * nr : NULL;
+				 j->y + (y * j->shape.ow + x) * j->y_stride + r->group * m->n + block * nr : NULL;
 	}
 	r->p.f->output(&o);
 }
@@ -414,7 +416,7 @@ static void multiply_part(void *arg, uint32_t lane, uint32_t i)
 static void run_strips(struct run *r, const struct rvl_pool *pool)
 {
 	r->memory = r->j->scratch + r->p.v_bytes;
-	for (; r->first < r->p.tiles; r->first = r->past) {
+	for (r->first = 0; r->first < r->p.tiles; r->first = r->past) {
 		r->past = rvl_least(r->first + r->p.strip, r->p.tiles);
 		rvl_parallel_lanes(pool, r->p.lanes, r->p.parts, transform_part, r);
 		rvl_parallel_lanes(pool, r->p.lanes, r->p.parts, multiply_part, r);
@@ -464,7 +466,7 @@ static void run_tiles(struct run *r, const struct rvl_pool *pool)
 	int64_t blocks = r->j->m->blocks;
 
 	r->memory = r->j->scratch + r->p.blocks * r->p.u_bytes;
-	for (; r->first < blocks; r->first = r->past) {
+	for (r->first = 0; r->first < blocks; r->first = r->past) {
 		r->past = rvl_least(r->first + r->p.blocks, blocks);
 		rvl_parallel(pool, (uint32_t)(r->past - r->first), weights_item, r);
 		rvl_parallel_lanes(pool, r->p.lanes, r->p.parts, tiles_part, r);
@@ -475,8 +477,10 @@ void rvl_i8_wino_run(const struct rvl_i8_wino_job *j, const struct rvl_pool *poo
 {
 	struct run r = { .j = j, .p = plan_of(j->m, j->m->filter, &j->shape, rvl_lanes(pool)) };
 
-	if (r.p.keeps_weights)
-		run_tiles(&r, pool);
-	else
-		run_strips(&r, pool);
+	for (; r.group < j->m->groups; r.group++) {
+		if (r.p.keeps_weights)
+			run_tiles(&r, pool);
+		else
+			run_strips(&r, pool);
+	}
 }

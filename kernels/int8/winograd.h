@@ -16,10 +16,10 @@ struct rvl_i8_wino_job {
 	const struct rvl_i8_mat *m;
 	struct rvl_i8_wino_shape shape;
 	/*
-	 * The pixels under the tile of result (oy, ox), in the image or its padding, by rows: as many along each
-	 * axis as m->filter says.
+	 * The pixels under the tile of result (oy, ox), from channel @channel on, in the image or its padding, by
+	 * rows: as many along each axis as m->filter says.
 	 */
-	void (*pixels)(const void *ctx, int64_t oy, int64_t ox, const uint8_t **p);
+	void (*pixels)(const void *ctx, int64_t oy, int64_t ox, int64_t channel, const uint8_t **p);
 	const void *ctx;
 	uint8_t *y;
 	int64_t y_stride;

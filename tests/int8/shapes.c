@@ -217,6 +217,7 @@ static void random_tiled_conv(struct product *p)
 {
 	int64_t c = 16 + 2 * (int64_t)test_rnd(test_rnd(8) ? 16 : 130), m = 1 + test_rnd(test_rnd(8) ? 40 : 100);
 	int64_t size[2] = { 3 + test_rnd(10), 3 + test_rnd(16) }, out[2], images = 1 + !test_rnd(6);
+	int64_t group = test_rnd(4) ? 1 : 2 + test_rnd(3);
 
 	if (!test_rnd(5)) {
 		c = 96 + 2 * (int64_t)test_rnd(17);
@@ -232,10 +233,11 @@ static void random_tiled_conv(struct product *p)
 		out[i] = size[i] + p->d.attr.pad[i] + p->d.attr.pad[i + 2] - 2;
 	}
 	p->d.op = RVL_OP_Q_CONV;
-	test_image(&p->d.in[0], byte_type(), images, c, size[0], size[1]);
-	test_image(&p->d.in[1], RVL_TYPE_S8, m, c, 3, 3);
-	test_image(&p->d.out[0], byte_type(), images, m, out[0], out[1]);
-	complete(p, m, 0);
+	p->d.attr.group = (int32_t)group;
+	test_image(&p->d.in[0], byte_type(), images, c * group, size[0], size[1]);
+	test_image(&p->d.in[1], RVL_TYPE_S8, m * group, c, 3, 3);
+	test_image(&p->d.out[0], byte_type(), images, m * group, out[0], out[1]);
+	complete(p, m * group, 0);
 }
 
 /*
