@@ -120,17 +120,23 @@ struct tiles {
 
 static void transpose_tile(const struct rvl_copy *b, const char *x, char *y, int64_t rows, int64_t cols)
 {
-	int outer = b->rank - 2, inner = b->rank - 1;
-	int64_t size = (int64_t)b->size;
+	int inner = b->rank - 1, outer = inner - 1, row = inner, other = outer;
+	int64_t size = (int64_t)b->size, n = cols, times = rows;
 
 	if (size == 1 && b->to[inner] == 1) {
 		rvl_i8_transpose((const uint8_t *)x, b->from[inner], cols, rows, (uint8_t *)y,
 				 b->to[outer]);
 		return;
 	}
-	for (int64_t r = 0; r < rows; r++)
-		rvl_copy_row(x + r * size, b->from[inner], y + r * b->to[outer] * size, b->to[inner],
-			     cols, b->size);
+	if (rows > cols) {
+		row = outer;
+		other = inner;
+		n = rows;
+		times = cols;
+	}
+	for (int64_t i = 0; i < times; i++)
+		rvl_copy_row(x + i * b->from[other] * size, b->from[row], y + i * b->to[other] * size,
+			     b->to[row], n, b->size);
 }
 
 /* Tiles [first, past), those of the last two dimensions together. */
@@ -157,7 +163,10 @@ static void copy_tiles(void *arg, int64_t first, int64_t past)
 	}
 }
 
-/* Makes the dimension that the source has inside the last but one. False if rows are copied. */
+/*
+ * Makes the dimension that the source has inside the last but one. False if rows of the result are copied, as well
+ * where the source has few elements inside.
+ */
 static bool is_transposed(struct rvl_copy *b)
 {
 	int inner = b->rank - 1, d = inner - 1;
@@ -166,7 +175,7 @@ static bool is_transposed(struct rvl_copy *b)
 		return false;
 	while (d >= 0 && b->from[d] != 1)
 		d--;
-	if (d < 0 || b->dim[d] < 4 || b->dim[inner] < 4)
+	if (d < 0 || (b->dim[d] < 4 && b->dim[d] <= b->dim[inner]))
 		return false;
 	for (; d < inner - 1; d++)
 		swap_dims(b, d, d + 1);

@@ -69,9 +69,42 @@ static void part_block(const uint8_t *x, int64_t x_pitch, int64_t rows, int64_t 
 			y[c * y_pitch + r] = x[r * x_pitch + c];
 }
 
+/*
+ * Interleaves two or four rows, as a transposition whose result has no gaps: rows i and i + rows / 2 as often as
+ * there are bits in the number of a row.
+ */
+static inline __attribute__((always_inline)) void interleave(const uint8_t *x, int64_t x_pitch, const int rows,
+							     int64_t cols, uint8_t *y)
+{
+	int64_t c = 0;
+
+	for (; c + SIDE <= cols; c += SIDE, x += SIDE, y += rows * SIDE) {
+		bytes16 a[4], b[4];
+
+		for (int i = 0; i < rows; i++)
+			memcpy(&a[i], x + i * x_pitch, SIDE);
+		for (int n = 1; n < rows; n *= 2) {
+			for (int i = 0; i < rows / 2; i++) {
+				b[2 * i] = zip_low(a[i], a[i + rows / 2]);
+				b[2 * i + 1] = zip_high(a[i], a[i + rows / 2]);
+			}
+			memcpy(a, b, (size_t)rows * SIDE);
+		}
+		memcpy(y, a, (size_t)rows * SIDE);
+	}
+	part_block(x, x_pitch, rows, cols - c, y, rows);
+}
+
 void rvl_i8_transpose_base(const uint8_t *x, int64_t x_pitch, int64_t rows, int64_t cols, uint8_t *y,
 			   int64_t y_pitch)
 {
+	if (rows == y_pitch && (rows == 2 || rows == 4)) {
+		if (rows == 2)
+			interleave(x, x_pitch, 2, cols, y);
+		else
+			interleave(x, x_pitch, 4, cols, y);
+		return;
+	}
 	for (int64_t r = 0; r < rows; r += SIDE) {
 		for (int64_t c = 0; c < cols; c += SIDE) {
 			const uint8_t *from = x + r * x_pitch + c;

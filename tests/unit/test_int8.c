@@ -117,7 +117,7 @@ END_TEST
 /* Transposes a random matrix with rows and columns between others, whose bytes stay as they are. */
 static void transpose(const char *set)
 {
-	int64_t rows = test_rnd(100), cols = test_rnd(70);
+	int64_t rows = test_rnd(test_rnd(4) ? 100 : 6), cols = test_rnd(70);
 	int64_t from = cols + test_rnd(3), to = rows + test_rnd(3);
 	struct test_guarded x = test_guarded((size_t)(rows ? (rows - 1) * from + cols : 0), 1);
 	struct test_guarded y = test_guarded((size_t)(cols ? (cols - 1) * to + rows : 0), 1);
@@ -151,6 +151,56 @@ START_TEST(every_set_transposes_bytes)
 			transpose(s.name);
 	}
 	rvl_cpu_force(NULL, NULL);
+}
+END_TEST
+
+/* A copy of up to four dimensions in another order, some of few elements. */
+static void copy_permuted(void)
+{
+	int64_t dim[4] = { 1, 1, 1, 1 }, from[4], to[4] = { 0 }, rank = 1 + test_rnd(4), n = 1, step = 1;
+	struct rvl_copy b = { .size = (size_t)1 << test_rnd(4) };
+	struct test_guarded x, y;
+
+	for (int64_t d = rank - 1; d >= 0; d--) {
+		dim[d] = 1 + test_rnd(test_rnd(2) ? 5 : 40);
+		from[d] = n;
+		n *= dim[d];
+	}
+	while (step < n || !to[rank - 1]) {
+		int64_t d = test_rnd((uint32_t)rank);
+
+		if (to[d])
+			continue;
+		to[d] = step;
+		step *= dim[d];
+	}
+	for (int64_t d = 0; d < rank; d++)
+		rvl_copy_dim(&b, dim[d], from[d], to[d]);
+	x = test_guarded((size_t)n * b.size, b.size);
+	y = test_guarded((size_t)n * b.size, b.size);
+	b.x = x.p;
+	b.y = y.p;
+	rvl_copy_run(&b, NULL);
+	for (int64_t i = 0; i < n; i++) {
+		int64_t place = 0;
+
+		for (int64_t d = 0; d < rank; d++)
+			place += i / from[d] % dim[d] * to[d];
+		if (memcmp(x.p + (size_t)i * b.size, y.p + (size_t)place * b.size, b.size))
+			ck_abort_msg("element %ld of %ld x %ld x %ld x %ld, %zu bytes, is not at %ld", (long)i, (long)dim[0],
+				     (long)dim[1], (long)dim[2], (long)dim[3], b.size, (long)place);
+	}
+	test_drop(&x);
+	test_drop(&y);
+}
+
+/* Proves that a copy gives each element its place, and writes no other. */
+START_TEST(copies_give_each_element_its_place)
+{
+	for (int i = 0; i < 200; i++) {
+		test_seed(200 * _i + i);
+		copy_permuted();
+	}
 }
 END_TEST
 
@@ -962,6 +1012,7 @@ int main(void)
 	tcase_add_loop_test(models, tables512_model_equals_the_reference, 0, SHAPE_PARTS);
 	tcase_add_test(sets, tables_give_each_byte_its_entry);
 	tcase_add_test(sets, every_set_transposes_bytes);
+	tcase_add_loop_test(sets, copies_give_each_element_its_place, 0, 8);
 	tcase_add_loop_test(sets, sums_of_tiles_do_not_overflow, 0, 64);
 	tcase_add_loop_test(sets, sums_of_mixed_signs_do_not_overflow, 0, 4);
 	tcase_add_test(sets, filters_are_exact);
