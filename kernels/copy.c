@@ -5,6 +5,7 @@
 
 #include "int8/product.h"
 #include "internal.h"
+#include "sizes.h"
 
 void rvl_copy_dim(struct rvl_copy *b, int64_t dim, int64_t from, int64_t to)
 {
@@ -108,6 +109,7 @@ static void copy_rows(void *arg, int64_t first, int64_t past)
 }
 
 #define SIDE 64	/* elements of a tile along each dimension */
+#define PART 16384	/* bytes that a part of the work has at least */
 
 /*
  * The innermost dimension of the source is another one than that of the result: rows of the result
@@ -128,7 +130,7 @@ static void transpose_tile(const struct rvl_copy *b, const char *x, char *y, int
 				 b->to[outer]);
 		return;
 	}
-	if (rows > cols) {
+	if (rows > cols) {	/* the copies of few elements take longer */
 		row = outer;
 		other = inner;
 		n = rows;
@@ -164,8 +166,8 @@ static void copy_tiles(void *arg, int64_t first, int64_t past)
 }
 
 /*
- * Makes the dimension that the source has inside the last but one. False if rows of the result are copied, as well
- * where the source has few elements inside.
+ * Makes the dimension that the source has inside the last but one. False if rows of the result are copied, also
+ * because the source has few elements inside.
  */
 static bool is_transposed(struct rvl_copy *b)
 {
@@ -175,7 +177,7 @@ static bool is_transposed(struct rvl_copy *b)
 		return false;
 	while (d >= 0 && b->from[d] != 1)
 		d--;
-	if (d < 0 || (b->dim[d] < 4 && b->dim[d] <= b->dim[inner]))
+	if (d < 0 || b->dim[d] < 4)
 		return false;
 	for (; d < inner - 1; d++)
 		swap_dims(b, d, d + 1);
@@ -185,13 +187,13 @@ static bool is_transposed(struct rvl_copy *b)
 static void run_tiles(struct tiles *t, const struct rvl_pool *pool)
 {
 	const struct rvl_copy *b = &t->b;
-	int64_t n = 1;
+	int64_t n = 1, rows = rvl_least(SIDE, b->dim[b->rank - 2]), cols = rvl_least(SIDE, b->dim[b->rank - 1]);
 
 	t->rows = (b->dim[b->rank - 2] + SIDE - 1) / SIDE;
 	t->cols = (b->dim[b->rank - 1] + SIDE - 1) / SIDE;
 	for (int d = 0; d < b->rank - 2; d++)
 		n *= b->dim[d];
-	rvl_parallel_range(pool, n * t->rows * t->cols, 4, copy_tiles, t);
+	rvl_parallel_range(pool, n * t->rows * t->cols, 1 + PART / (rows * cols * (int64_t)b->size), copy_tiles, t);
 }
 
 void rvl_copy_run(const struct rvl_copy *of, const struct rvl_pool *pool)
@@ -209,5 +211,5 @@ void rvl_copy_run(const struct rvl_copy *of, const struct rvl_pool *pool)
 	if (is_transposed(b))
 		run_tiles(&t, pool);
 	else
-		rvl_parallel_range(pool, rows, 1 + 16384 / bytes, copy_rows, b);
+		rvl_parallel_range(pool, rows, 1 + PART / bytes, copy_rows, b);
 }

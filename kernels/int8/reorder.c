@@ -70,8 +70,8 @@ static void part_block(const uint8_t *x, int64_t x_pitch, int64_t rows, int64_t 
 }
 
 /*
- * Interleaves two or four rows, as a transposition whose result has no gaps: rows i and i + rows / 2 as often as
- * there are bits in the number of a row.
+ * Interleaves two or four rows, which is a transposition whose result has no gaps: rows i and i + rows / 2, once for
+ * two rows, twice for four.
  */
 static inline __attribute__((always_inline)) void interleave(const uint8_t *x, int64_t x_pitch, const int rows,
 							     int64_t cols, uint8_t *y)

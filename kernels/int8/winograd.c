@@ -45,11 +45,11 @@ struct plan {
 	int64_t lanes, parts;
 };
 
-/* What the workspace may take, so that it adds little to the memory of the operands. */
+/* What the workspace of all groups may take, so that it adds little to the memory of the operands. */
 static int64_t memory_of(const struct rvl_i8_mat *m, const struct rvl_i8_wino_shape *s)
 {
 	int64_t columns = m->blocks * m->f->nr;
-	int64_t operands = TAPS * m->kc * columns + s->pixels * m->kc + s->oh * s->ow * columns;
+	int64_t operands = m->groups * (TAPS * m->kc * columns + s->pixels * m->kc + s->oh * s->ow * columns);
 
 	return operands > MEMORY + operands / SHARE ? operands : MEMORY + operands / SHARE;
 }
@@ -133,13 +133,13 @@ static bool plan_weights(int64_t blocks, int64_t threads, int64_t memory, struct
 	return true;
 }
 
-/* Whether the parts of a strip are groups of tiles, because there are few blocks. */
+/* Whether the parts of a strip are parts of its tiles, because there are few blocks. */
 static bool divides_tiles(const struct plan *p, int64_t blocks)
 {
-	return blocks % p->parts && blocks < 2 * p->parts;
+	return blocks % p->parts && blocks < 2 * p->parts && rvl_ceil_div(p->strip, GROUP) > blocks;
 }
 
-/* The transforms of all threads, in bytes that they write. */
+/* The transforms of all threads for a group of channels, in bytes that they write. */
 static int64_t cost(const struct rvl_i8_mat *m, const struct plan *p, int64_t threads)
 {
 	int64_t blocks = m->blocks, pixels = pixel_bytes(p, p->tiles);
@@ -223,13 +223,13 @@ static int64_t largest_sum(const struct rvl_i8_mat *m)
 	return largest;
 }
 
-/* Products of @rows rows, and a row more for each call of the kernel, which begins and ends. */
+/* Products of a group of channels for @rows rows, and a row more for each call of the kernel, which begins and ends. */
 static int64_t products_of(const struct rvl_i8_mat *m, int64_t rows)
 {
 	return (rows + rvl_ceil_div(rows, m->f->mr)) * m->kc * m->blocks * m->f->nr;
 }
 
-/* An estimate of the time of one thread by a filter, in products of the kernel. */
+/* An estimate of the time of one thread for a group of channels by a filter, in products of the kernel. */
 static int64_t time_of(const struct rvl_i8_mat *m, const struct rvl_i8_winograd *f,
 		       const struct rvl_i8_wino_shape *s)
 {
@@ -249,7 +249,7 @@ const struct rvl_i8_winograd *rvl_i8_wino_choose(const struct rvl_i8_mat *m, con
 	const struct rvl_i8_winograd *best = NULL, *f = m->f->winograd;
 	int64_t sum, least;
 
-	if (!f || m->gathers || m->bits || m->planes > 1 || m->positions != TAPS ||
+	if (!s->oh || !s->ow || !f || m->gathers || m->bits || m->planes > 1 || m->positions != TAPS ||
 	    m->kc < LEAST_CHANNELS || m->kc > MOST_CHANNELS)
 		return NULL;
 	least = TAPS * products_of(m, s->oh * s->ow) * (100 - GAIN) / 100;
@@ -267,7 +267,7 @@ const struct rvl_i8_winograd *rvl_i8_wino_choose(const struct rvl_i8_mat *m, con
 
 /* ---- tiles ---- */
 
-/* A strip of tiles of a group, or the blocks whose weights are kept. */
+/* A strip of tiles, or the blocks whose weights are kept, of a group of channels. */
 struct run {
 	const struct rvl_i8_wino_job *j;
 	struct plan p;
@@ -300,10 +300,9 @@ static void transform(const struct run *r, const struct pixels *x, int64_t t, in
 static void transform_weights(const struct run *r, int64_t block, int64_t first, int64_t n, int16_t *u)
 {
 	const struct rvl_i8_mat *m = r->j->m;
-	int64_t nr = m->f->nr;
+	int64_t nr = m->f->nr, at = r->group * m->blocks + block;
 
-	r->p.f->weights((const int8_t *)m->w + (r->group * m->blocks + block) * rvl_i8_block_bytes(m) + first * nr, m->kc * nr, n, u,
-			r->p.u_step);
+	r->p.f->weights((const int8_t *)m->w + at * rvl_i8_block_bytes(m) + first * nr, m->kc * nr, n, u, r->p.u_step);
 }
 
 /* Results of a block of columns for tile @at, which is tile @in of the batch. */

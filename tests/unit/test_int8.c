@@ -154,44 +154,76 @@ START_TEST(every_set_transposes_bytes)
 }
 END_TEST
 
-/* A copy of up to four dimensions in another order, some of few elements. */
-static void copy_permuted(void)
+static void count_parts(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg)
 {
-	int64_t dim[4] = { 1, 1, 1, 1 }, from[4], to[4] = { 0 }, rank = 1 + test_rnd(4), n = 1, step = 1;
-	struct rvl_copy b = { .size = (size_t)1 << test_rnd(4) };
-	struct test_guarded x, y;
+	uint32_t *most = ctx;
 
+	*most = n > *most ? n : *most;
+	while (n-- > 0)
+		fn(arg, n % lanes, n);
+}
+
+/* Pitches of a copy of up to four dimensions to another order, with gaps, repeated or reversed. Returns its elements. */
+static int64_t random_copy(struct rvl_copy *b, int64_t *first, int64_t *from_size, int64_t *to_size)
+{
+	int64_t rank = 1 + test_rnd(4), n = 1, dim[4], from[4], to[4] = { 0 };
+
+	*first = 0;
+	*from_size = 1;
 	for (int64_t d = rank - 1; d >= 0; d--) {
-		dim[d] = 1 + test_rnd(test_rnd(2) ? 5 : 40);
-		from[d] = n;
+		dim[d] = 1 + test_rnd(test_rnd(2) ? 5 : 70 / (uint32_t)rank);
+		from[d] = *from_size;
+		*from_size *= dim[d];
 		n *= dim[d];
+		if (!test_rnd(8)) {
+			*first += from[d] * (dim[d] - 1);
+			from[d] = -from[d];
+		} else if (!test_rnd(8)) {
+			from[d] = 0;
+		}
 	}
-	while (step < n || !to[rank - 1]) {
+	*to_size = 1 + !test_rnd(4);
+	for (int64_t left = rank; left; left--) {
 		int64_t d = test_rnd((uint32_t)rank);
 
-		if (to[d])
-			continue;
-		to[d] = step;
-		step *= dim[d];
+		while (to[d])
+			d = (d + 1) % rank;
+		to[d] = *to_size;
+		*to_size = *to_size * dim[d] + (test_rnd(4) ? 0 : test_rnd(3));
 	}
 	for (int64_t d = 0; d < rank; d++)
-		rvl_copy_dim(&b, dim[d], from[d], to[d]);
-	x = test_guarded((size_t)n * b.size, b.size);
-	y = test_guarded((size_t)n * b.size, b.size);
-	b.x = x.p;
-	b.y = y.p;
-	rvl_copy_run(&b, NULL);
-	for (int64_t i = 0; i < n; i++) {
-		int64_t place = 0;
+		rvl_copy_dim(b, dim[d], from[d], to[d]);
+	return n;
+}
 
-		for (int64_t d = 0; d < rank; d++)
-			place += i / from[d] % dim[d] * to[d];
-		if (memcmp(x.p + (size_t)i * b.size, y.p + (size_t)place * b.size, b.size))
-			ck_abort_msg("element %ld of %ld x %ld x %ld x %ld, %zu bytes, is not at %ld", (long)i, (long)dim[0],
-				     (long)dim[1], (long)dim[2], (long)dim[3], b.size, (long)place);
+static void copy_elements(bool shared)
+{
+	struct rvl_copy b = { .size = (size_t)1 << test_rnd(4) };
+	int64_t first, from_size, to_size, n = random_copy(&b, &first, &from_size, &to_size);
+	struct test_guarded x = test_guarded((size_t)from_size * b.size, b.size);
+	struct test_guarded y = test_guarded((size_t)to_size * b.size, b.size);
+	struct test_guarded want = test_guarded(y.size, b.size);
+	uint32_t parts = 0;
+	const struct rvl_pool pool = { .parallel = count_parts, .threads = 3, .ctx = &parts };
+
+	memset(y.p, 0x5a, y.size);
+	memset(want.p, 0x5a, want.size);
+	for (int64_t i = 0; i < n; i++) {
+		int64_t at = i, source = first, place = 0;
+
+		for (int d = b.rank - 1; d >= 0; at /= b.dim[d--]) {
+			source += at % b.dim[d] * b.from[d];
+			place += at % b.dim[d] * b.to[d];
+		}
+		memcpy(want.p + (size_t)place * b.size, x.p + (size_t)source * b.size, b.size);
 	}
+	b.x = x.p + (size_t)first * b.size;
+	b.y = y.p;
+	rvl_copy_run(&b, shared ? &pool : NULL);
+	ck_assert(!memcmp(y.p, want.p, y.size));
 	test_drop(&x);
 	test_drop(&y);
+	test_drop(&want);
 }
 
 /* Proves that a copy gives each element its place, and writes no other. */
@@ -199,7 +231,7 @@ START_TEST(copies_give_each_element_its_place)
 {
 	for (int i = 0; i < 200; i++) {
 		test_seed(200 * _i + i);
-		copy_permuted();
+		copy_elements(i % 2);
 	}
 }
 END_TEST
@@ -361,10 +393,10 @@ static int filter_of_equal(int64_t channels, enum rvl_type type, int8_t weight)
 	return filter_of(&v);
 }
 
-/* All weights are zero but those of column @column. */
-static int filter_of_column(int64_t channels, int64_t columns, int64_t column)
+/* All weights are zero but those of column @column over all groups. */
+static int filter_of_column(int64_t channels, int64_t columns, int64_t groups, int64_t column)
 {
-	struct conv v = new_conv(channels, columns, 1, 8, 7, RVL_TYPE_U8);
+	struct conv v = new_conv(channels * groups, columns * groups, groups, 8, 7, RVL_TYPE_U8);
 
 	memset(v.w.p, 0, v.w.size);
 	memset(v.w.p + column * channels * 9, -128, (size_t)channels * 9);
@@ -378,9 +410,9 @@ static int filter_of_mixed(int64_t channels, enum rvl_type type)
 	return filter_of(&v);
 }
 
-static int filter_of_image(int64_t channels, int64_t h, int64_t w)
+static int filter_of_image(int64_t channels, int64_t groups, int64_t h, int64_t w)
 {
-	struct conv v = new_conv(channels, channels, 1, h, w, RVL_TYPE_U8);
+	struct conv v = new_conv(channels * groups, channels * groups, groups, h, w, RVL_TYPE_U8);
 
 	memset(v.w.p, -100, v.w.size);
 	return filter_of(&v);
@@ -414,9 +446,11 @@ static void check_exact(void)
 		ck_assert_int_eq(filter_of_equal(most[0] + 2, type, -128), 0);
 		ck_assert_int_eq(filter_of_mixed(300, type), 2);
 	}
-	ck_assert_int_eq(filter_of_column(116, 18, 17), 2);
-	ck_assert_int_eq(filter_of_column(116, 18, 1), 2);
-	ck_assert_int_eq(filter_of_column(114, 18, 17), 4);
+	ck_assert_int_eq(filter_of_column(116, 18, 1, 17), 2);
+	ck_assert_int_eq(filter_of_column(116, 18, 1, 1), 2);
+	ck_assert_int_eq(filter_of_column(114, 18, 1, 17), 4);
+	ck_assert_int_eq(filter_of_column(116, 18, 2, 35), 2);
+	ck_assert_int_eq(filter_of_column(114, 18, 2, 35), 4);
 }
 
 /* A filter is chosen if its sums cannot overflow, whatever the pixels are. */
@@ -429,17 +463,18 @@ END_TEST
 static void check_fast(void)
 {
 	static const struct {
-		int64_t channels, h, w;
+		int64_t channels, groups, h, w;
 		int results;
 	} want[] = {
-		{ 128, 56, 56, 4 }, { 128, 7, 7, 4 }, { 128, 10, 10, 2 }, { 128, 6, 7, 2 }, { 64, 5, 10, 2 },
-		{ 64, 3, 3, 0 }, { 64, 1, 64, 0 }, { 64, 64, 1, 0 }, { 14, 20, 20, 0 }, { 16, 20, 20, 4 },
+		{ 128, 1, 56, 56, 4 }, { 128, 1, 7, 7, 4 }, { 128, 1, 10, 10, 2 }, { 128, 1, 6, 7, 2 },
+		{ 64, 1, 5, 10, 2 }, { 64, 1, 3, 3, 0 }, { 64, 1, 1, 64, 0 }, { 64, 1, 64, 1, 0 },
+		{ 14, 1, 20, 20, 0 }, { 16, 1, 20, 20, 4 }, { 32, 4, 56, 56, 4 }, { 64, 1, 0, 8, 0 }, { 64, 2, 0, 8, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(want) / sizeof(*want); i++)
-		ck_assert_msg(filter_of_image(want[i].channels, want[i].h, want[i].w) == want[i].results,
-			      "%lld channels of %lld x %lld", (long long)want[i].channels,
-			      (long long)want[i].h, (long long)want[i].w);
+		ck_assert_msg(filter_of_image(want[i].channels, want[i].groups, want[i].h, want[i].w) == want[i].results,
+			      "%lld x %lld channels of %lld x %lld", (long long)want[i].groups,
+			      (long long)want[i].channels, (long long)want[i].h, (long long)want[i].w);
 }
 
 /* And if it takes less time than direct products, as measured. */
@@ -777,15 +812,6 @@ START_TEST(a_step_serves_a_window)
 	ck_assert(is_split(&d));
 }
 END_TEST
-
-static void count_parts(void *ctx, uint32_t lanes, uint32_t n, rvl_part_fn fn, void *arg)
-{
-	uint32_t *most = ctx;
-
-	*most = n > *most ? n : *most;
-	while (n-- > 0)
-		fn(arg, n % lanes, n);
-}
 
 /* Proves that copies of bytes do not keep threads from work: one row is divided by its 16 blocks of columns. */
 START_TEST(rows_of_int8_are_divided_like_those_of_uint8)
