@@ -160,8 +160,7 @@ static void copy_tiles(void *arg, int64_t first, int64_t past)
 		}
 		transpose_tile(b, (const char *)b->x + x * (int64_t)b->size,
 			       (char *)b->y + y * (int64_t)b->size,
-			       b->dim[outer] - r < SIDE ? b->dim[outer] - r : SIDE,
-			       b->dim[inner] - c < SIDE ? b->dim[inner] - c : SIDE);
+			       rvl_least(b->dim[outer] - r, SIDE), rvl_least(b->dim[inner] - c, SIDE));
 	}
 }
 
@@ -189,8 +188,8 @@ static void run_tiles(struct tiles *t, const struct rvl_pool *pool)
 	const struct rvl_copy *b = &t->b;
 	int64_t n = 1, rows = rvl_least(SIDE, b->dim[b->rank - 2]), cols = rvl_least(SIDE, b->dim[b->rank - 1]);
 
-	t->rows = (b->dim[b->rank - 2] + SIDE - 1) / SIDE;
-	t->cols = (b->dim[b->rank - 1] + SIDE - 1) / SIDE;
+	t->rows = rvl_ceil_div(b->dim[b->rank - 2], SIDE);
+	t->cols = rvl_ceil_div(b->dim[b->rank - 1], SIDE);
 	for (int d = 0; d < b->rank - 2; d++)
 		n *= b->dim[d];
 	rvl_parallel_range(pool, n * t->rows * t->cols, 1 + PART / (rows * cols * (int64_t)b->size), copy_tiles, t);

@@ -81,21 +81,20 @@ struct layer {
 
 #define LAYER(n, s, c, k, st, dw) \
 	{ .name = n, .side = s, .channels = c, .kernel = k, .stride = st, .depthwise = dw }
-#define POINTWISE(n, s, c, w) { .name = n, .side = s, .channels = c, .kernel = 1, .stride = 1, .weights = w }
-#define RELU(n, s, c) \
-	{ .name = n, .side = s, .channels = c, .kernel = 1, .stride = 1, .weights = PEAKED, .relu = true }
+#define POINTWISE(n, s, c, w, r) \
+	{ .name = n, .side = s, .channels = c, .kernel = 1, .stride = 1, .weights = w, .relu = r }
 #define DENSE(n, m, k, c) { .name = n, .rows = m, .terms = k, .columns = c }
 static struct layer layers[] = {
 	LAYER("conv1x1_56_128", 56, 128, 1, 1, false),
 	LAYER("conv1x1_28_256", 28, 256, 1, 1, false),
 	LAYER("conv1x1_14_512", 14, 512, 1, 1, false),
-	POINTWISE("conv1x1_56_64_half", 56, 64, HALF),
-	POINTWISE("conv1x1_14_1024_half", 14, 1024, HALF),
-	POINTWISE("conv1x1_56_64_peaked", 56, 64, PEAKED),
-	POINTWISE("conv1x1_14_1024_peaked", 14, 1024, PEAKED),
-	RELU("conv1x1_56_128_relu", 56, 128),
-	RELU("conv1x1_28_256_relu", 28, 256),
-	RELU("conv1x1_14_512_relu", 14, 512),
+	POINTWISE("conv1x1_56_64_half", 56, 64, HALF, false),
+	POINTWISE("conv1x1_14_1024_half", 14, 1024, HALF, false),
+	POINTWISE("conv1x1_56_64_peaked", 56, 64, PEAKED, false),
+	POINTWISE("conv1x1_14_1024_peaked", 14, 1024, PEAKED, false),
+	POINTWISE("conv1x1_56_128_relu", 56, 128, PEAKED, true),
+	POINTWISE("conv1x1_28_256_relu", 28, 256, PEAKED, true),
+	POINTWISE("conv1x1_14_512_relu", 14, 512, PEAKED, true),
 	LAYER("conv3x3_56_128", 56, 128, 3, 1, false),
 	LAYER("conv3x3_28_256", 28, 256, 3, 1, false),
 	LAYER("conv3x3_14_512", 14, 512, 3, 1, false),
