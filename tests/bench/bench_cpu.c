@@ -30,14 +30,17 @@ static uint64_t cpu_ns(void)
 
 #ifdef __x86_64__
 #define VPDPBUSD(i) "vpdpbusd %%zmm30, %%zmm31, %%zmm" #i "\n"
+#define VPDPBUSD_VEX(i) "%{vex%} vpdpbusd %%ymm14, %%ymm15, %%ymm" #i "\n"
 #define VPMADDWD(i) "vpmaddwd %%ymm14, %%ymm15, %%ymm" #i "\n"
 #define PMADDWD(i) "pmaddwd %%xmm15, %%xmm" #i "\n"
 static void loop_vpdpbusd(void) PEAK_LOOP(VPDPBUSD)
+static void loop_vpdpbusd_vex(void) PEAK_LOOP(VPDPBUSD_VEX)
 static void loop_vpmaddwd(void) PEAK_LOOP(VPMADDWD)
 static void loop_pmaddwd(void) PEAK_LOOP(PMADDWD)
 
 static const struct peak peaks[] = {
 	{ "avx512vnni", "VPDPBUSD, 512 bits", loop_vpdpbusd, 64 },
+	{ "avxvnni", "VPDPBUSD, 256 bits", loop_vpdpbusd_vex, 32 },
 	{ "avx2", "VPMADDWD, 256 bits", loop_vpmaddwd, 16 },
 	{ "sse4.1", "PMADDWD, 128 bits", loop_pmaddwd, 8 },
 };
@@ -72,6 +75,7 @@ struct layer {
 	bool depthwise;
 	enum weights weights;
 	bool relu;	/* half of the inputs are zero, the others peaked: see peaked() */
+	bool is_signed;	/* the inputs are int8 */
 	int64_t rows, terms, columns;	/* of a matrix product; rows is 0 for a convolution */
 	struct rvl_kernel *k;
 	uint8_t *x, *y;
@@ -83,6 +87,8 @@ struct layer {
 	{ .name = n, .side = s, .channels = c, .kernel = k, .stride = st, .depthwise = dw }
 #define POINTWISE(n, s, c, w, r) \
 	{ .name = n, .side = s, .channels = c, .kernel = 1, .stride = 1, .weights = w, .relu = r }
+#define SIGNED(n, s, c, k) \
+	{ .name = n, .side = s, .channels = c, .kernel = k, .stride = 1, .is_signed = true }
 #define DENSE(n, m, k, c) { .name = n, .rows = m, .terms = k, .columns = c }
 static struct layer layers[] = {
 	LAYER("conv1x1_56_128", 56, 128, 1, 1, false),
@@ -98,6 +104,8 @@ static struct layer layers[] = {
 	LAYER("conv3x3_56_128", 56, 128, 3, 1, false),
 	LAYER("conv3x3_28_256", 28, 256, 3, 1, false),
 	LAYER("conv3x3_14_512", 14, 512, 3, 1, false),
+	SIGNED("conv1x1_28_256_int8", 28, 256, 1),
+	SIGNED("conv3x3_28_256_int8", 28, 256, 3),
 	LAYER("depthwise_112_32", 112, 32, 3, 1, true),
 	LAYER("depthwise_56_144", 56, 144, 3, 1, true),
 	LAYER("depthwise_14_384", 14, 384, 3, 1, true),
@@ -162,6 +170,8 @@ static void describe_conv(const struct layer *l, struct rvl_kernel_desc *d)
 		d->attr.pad[i] = d->attr.pad[i + 2] = (int32_t)l->kernel / 2;
 	}
 	d->in[0] = image(l->relu ? &zero_quant : &x_quant, l->channels, l->side);
+	if (l->is_signed)
+		d->in[0].type = RVL_TYPE_S8;
 	d->in[1].shape = (struct rvl_shape) { 4, { l->channels, cg, l->kernel, l->kernel } };
 	d->out[0] = image(&y_quant, l->channels, results(l));
 }
