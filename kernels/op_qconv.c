@@ -318,7 +318,7 @@ static void fill_wide(const struct rvl_i8_job *j, int64_t row, int n, int16_t *d
 			continue;
 		}
 		gather(r, oy, ox, 0, rear);
-		m->f->widen(rear, bytes, m->x_u8, dst);
+		m->f->widen(&(const uint8_t *) { rear }, 1, 0, bytes, m->x_u8, dst);
 	}
 }
 

@@ -10,7 +10,7 @@
 GEMM_OF_SIX
 
 const struct rvl_i8_kernels rvl_i8_avx2 = {
-	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .widen = widen_bytes, .widened = 2,
+	.mr = MR, .nr = NR, .kr = 2, .gemm = gemm, .widen = widen_runs, .widened = 2,
 	.widen_window = widen_window,
 	.tables = &rvl_i8_tables_avx2, .table_bits = RVL_I8_TABLE_BITS,
 	.bytes = &rvl_i8_bytes_avx2, .split = &rvl_i8_split_avx2, .winograd = filters,

@@ -195,7 +195,7 @@ static const tile_fn tiles[MR][2][2] = {
 
 static void gemm(const struct rvl_i8_gemm_call *c)
 {
-	tiles[c->rows - 1][c->cols > 16][!c->x_u8](c);
+	tiles[c->rows - 1][c->cols > 16][!c->x_u8 && !c->widened](c);
 }
 
 /* ---- all ---- */
@@ -213,7 +213,7 @@ VNNI void rvl_vnni_requant16(const int32_t *sum, const float *scale, const struc
 }
 
 const struct rvl_i8_kernels rvl_i8_avx512vnni = {
-	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .tables = &rvl_i8_tables_avx512,
-	.dw = &rvl_i8_dw_avx512, .convert = &rvl_i8_convert_avx512, .requant = rvl_vnni_requant16,
+	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .widen = rvl_i8_as_uint8_avx2,
+	.widened = 1, .tables = &rvl_i8_tables_avx512, .dw = &rvl_i8_dw_avx512, .convert = &rvl_i8_convert_avx512, .requant = rvl_vnni_requant16,
 };
 #endif

@@ -56,7 +56,7 @@ TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const 
 #define TILE(rows) \
 	TARGET static void tile_##rows(const struct rvl_i8_gemm_call *c) \
 	{ \
-		if (c->x_u8) \
+		if (c->x_u8 || c->widened) \
 			tile(c, rows, 0); \
 		else \
 			tile(c, rows, 1); \
@@ -98,7 +98,8 @@ static void dw(const struct rvl_i8_dw_call *c)
 }
 
 const struct rvl_i8_kernels KERNELS = {
-	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .tables = &rvl_i8_tables_avx2,
+	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .widen = rvl_i8_as_uint8_avx2,
+	.widened = 1, .tables = &rvl_i8_tables_avx2,
 	.dw = &(const struct rvl_i8_dw) { .nr = DW_NR, .kr = 4, .run = dw, .slide = &rvl_i8_slide_dot },
 	.convert = &rvl_i8_convert_avx2, .requant = requant16,
 };

@@ -220,13 +220,13 @@ struct rvl_i8_kernels {
 	int32_t offset[2];
 	void (*gemm)(const struct rvl_i8_gemm_call *c);
 	/*
-	 * Writes @n bytes as int16, as uint8, or as tables; NULL where gemm() reads bytes only. @widened: the bytes
-	 * that it writes for each.
+	 * Writes @runs runs of @n bytes, the first ones of p[0], p[step] and so on, one behind the other as int16, as
+	 * uint8, or as tables; NULL where gemm() reads bytes only. @widened: the bytes that it writes for each.
 	 */
-	void (*widen)(const uint8_t *p, int64_t n, bool u8, void *dst);
+	void (*widen)(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst);
 	int widened;
 	/*
-	 * Of a set that sorts quads, in place of widen(): subtracts @less from the values, of int8 with 128
+	 * Of a set that sorts quads, in place of widen(), for one run: subtracts @less from the values, of int8 with 128
 	 * added. @n is a multiple of @group. sort() lists the quads of widened rows.
 	 */
 	void (*widen_less)(const uint8_t *p, int64_t n, bool u8, int less, uint8_t *dst);
@@ -270,6 +270,9 @@ extern const struct rvl_i8_slide rvl_i8_slide_pairs, rvl_i8_slide_dot;	/* order 
 extern const struct rvl_i8_kernels rvl_i8_tables_sse41, rvl_i8_tables_avx2, rvl_i8_tables_avx512;
 extern const struct rvl_i8_kernels rvl_i8_bytes_avx2, rvl_i8_split_avx2;
 extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni, rvl_i8_amx;
+
+/* The widen() of sets that multiply uint8. */
+void rvl_i8_as_uint8_avx2(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst);
 
 /* Those of AVX512-VNNI that AMX uses, too. */
 extern const struct rvl_i8_dw rvl_i8_dw_avx512;

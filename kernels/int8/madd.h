@@ -115,12 +115,16 @@ TARGET INLINE void byte_tile(const struct rvl_i8_gemm_call *c, const int rows, c
 			byte_tile(c, rows, 0); \
 	}
 
-TARGET static void widen_bytes(const uint8_t *p, int64_t n, bool u8, void *dst)
+TARGET static void widen_runs(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst)
 {
-	if (u8)
-		widen_all(p, n, dst, 1);
-	else
-		widen_all(p, n, dst, 0);
+	for (int64_t i = 0; i < runs; i++) {
+		int16_t *to = (int16_t *)dst + i * n;
+
+		if (u8)
+			widen_all(p[i * step], n, to, 1);
+		else
+			widen_all(p[i * step], n, to, 0);
+	}
 }
 
 TARGET INLINE void window(const uint8_t *p, int64_t pitch, int64_t rows, int64_t n, int16_t *dst,

@@ -179,6 +179,17 @@ static bool sorts(const struct rvl_i8_mat *m, const struct rvl_i8_source *s)
 }
 
 /*
+ * Rows of int8 are copied as uint8, which takes less time than to convert each step for every block of columns.
+ * Products of few rows of int16 are limited by the memory of the weights, and a copy of a row has few uses.
+ */
+static bool copies_rows(const struct rvl_i8_kernels *f, const struct rvl_i8_source *s, bool x_u8)
+{
+	if (f->widened == 1)
+		return !x_u8;
+	return f->widen && s->rows >= (int64_t)f->mr * WIDE_TILES;
+}
+
+/*
  * Changes to kernels that multiply bytes, if there are some for this product: those for split weights, whose time
  * does not depend on the activations, or those that sort quads. To these, values around the zero point are narrow:
  * those that are not less, and with the zero point in the middle of its range, those less by up to BELOW_ZERO.
@@ -189,7 +200,7 @@ static void choose_bytes(struct rvl_i8_mat *m, const struct rvl_i8_source *s, co
 
 	if (rvl_i8_splits(m, s, sorted)) {
 		m->f = m->f->split;
-		m->widens = !m->x_u8;
+		m->widens = copies_rows(m->f, s, m->x_u8);
 	} else if (sorted) {
 		m->f = m->f->bytes;
 		m->less = rvl_clamp(q->xz + m->f->offset[q->x_u8] - BELOW_ZERO, 0, RVL_I8_MOST_LESS);
@@ -228,12 +239,6 @@ static struct rvl_i8_mat *new_mat(struct rvl_kernel *k, const struct rvl_i8_kern
 	};
 	m->post.bounded = are_bounded(q->scale, s->groups * s->n);
 	return m;
-}
-
-/* Products of few rows are limited by the memory of the weights, and a copy of a row has few uses. */
-static bool copies_rows(const struct rvl_i8_kernels *f, const struct rvl_i8_source *s)
-{
-	return f->widen && s->rows >= (int64_t)f->mr * WIDE_TILES;
 }
 
 /* The bits that hold all weights, or more than @most. */
@@ -300,7 +305,7 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 	m->bits = bits;
 	m->is_signed = is_signed;
 	m->planes = bits ? 1 : planes_of(s, false);
-	m->widens = bits || copies_rows(m->f, s);
+	m->widens = bits || copies_rows(m->f, s, m->x_u8);
 	if (!bits)
 		choose_bytes(m, s, q);
 	m->gathers = s->scattered || !s->kc || s->kc % m->f->kr;
@@ -368,7 +373,7 @@ struct rvl_i8_mat *rvl_i8_pack_dw(struct rvl_kernel *k, const struct rvl_i8_sour
 				  const struct rvl_qparams *q, bool *fits)
 {
 	const struct rvl_i8_kernels *f = rvl_i8_kernels();
-	struct rvl_i8_mat *m = new_mat(k, f, s, q, f->widen);
+	struct rvl_i8_mat *m = new_mat(k, f, s, q, f->widened == sizeof(int16_t));
 	int64_t nr, columns;
 
 	*fits = true;

@@ -149,12 +149,17 @@ static int rows_of(const struct run *r, int64_t tile)
 	return (int)rvl_least(r->s.step, r->j->rows - tile * r->s.step);
 }
 
-static void widen(const struct rvl_i8_mat *m, const uint8_t *p, int64_t n, uint8_t *dst)
+/* @runs runs of @n bytes, as widen() takes them. */
+static void widen(const struct rvl_i8_mat *m, const uint8_t *const *p, int64_t runs, int64_t n, uint8_t *dst)
 {
-	if (m->f->sort)
-		m->f->widen_less(p, n, m->x_u8, m->less, dst);
-	else
-		m->f->widen(p, n, m->x_u8, dst);
+	int64_t step = m->f->mr;
+
+	if (!m->f->sort) {
+		m->f->widen(p, runs, step, n, m->x_u8, dst);
+		return;
+	}
+	for (int64_t i = 0; i < runs; i++)
+		m->f->widen_less(p[i * step], n, m->x_u8, m->less, dst + i * n * m->f->widened);
 }
 
 static void widen_tile(const struct rvl_i8_mat *m, const uint8_t *narrow, int rows, uint8_t *dst)
@@ -162,12 +167,11 @@ static void widen_tile(const struct rvl_i8_mat *m, const uint8_t *narrow, int ro
 	const uint8_t *const *p = (const uint8_t *const *)(const void *)narrow;
 
 	if (m->gathers) {
-		widen(m, narrow, rows * m->kc, dst);
+		widen(m, &narrow, 1, rows * m->kc, dst);
 		return;
 	}
-	for (int i = 0; i < rows; i++)
-		for (int64_t t = 0; t < m->taps; t++, dst += m->kc * m->f->widened)
-			widen(m, p[t * m->f->mr + i], m->kc, dst);
+	for (int i = 0; i < rows; i++, dst += m->taps * m->kc * m->f->widened)
+		widen(m, p + i, m->taps, m->kc, dst);
 }
 
 /* Pointers to rows that follow one another; those of rows that do not exist repeat the first. */
@@ -185,7 +189,7 @@ static void widen_rows(const struct run *r, int64_t group, int64_t first, int ro
 	const struct rvl_i8_mat *m = j->m;
 
 	if (j->dense && m->taps == 1 && !m->gathers) {
-		widen(m, j->dense + first * m->kc, rows * m->kc, copies);
+		widen(m, &(const uint8_t *) { j->dense + first * m->kc }, 1, rows * m->kc, copies);
 		return;
 	}
 	if (j->wide) {	/* what it writes behind the copies is the next tile, or @narrow */

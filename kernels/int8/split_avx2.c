@@ -118,21 +118,37 @@ TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows)
 
 GEMM_OF_SIX
 
-/* Converts rows of int8 once, because to convert each quad in every block takes longer. */
-TARGET static void widen(const uint8_t *p, int64_t n, bool u8, void *dst)
+/* Vectors, the last of which ends with the run; or bytes. */
+TARGET INLINE void as_uint8(const uint8_t *p, int64_t n, vec flip, uint8_t *to)
 {
-	const vec flip = V_SET1_8((char)(u8 ? 0 : 0x80));	/* rows of uint8 are read where they lie */
-	uint8_t *to = dst;
-	int64_t i;
+	const half flip16 = V_FIRST(flip);
+	int64_t i = 0;
 
-	for (i = 0; i + (int64_t)sizeof(vec) <= n; i += sizeof(vec))
+	if (n >= (int64_t)sizeof(vec)) {
+		for (; i + (int64_t)sizeof(vec) < n; i += sizeof(vec))
+			V_STORE(to + i, V_XOR(V_LOAD(p + i), flip));
+		i = n - (int64_t)sizeof(vec);
 		V_STORE(to + i, V_XOR(V_LOAD(p + i), flip));
-	for (; i < n; i++)
-		to[i] = p[i] ^ (u8 ? 0 : 0x80);
+	} else if (n >= (int64_t)sizeof(half)) {
+		V_STORE_BYTES(to, _mm_xor_si128(V_LOAD_BYTES(p), flip16));
+		i = n - (int64_t)sizeof(half);
+		V_STORE_BYTES(to + i, _mm_xor_si128(V_LOAD_BYTES(p + i), flip16));
+	} else {
+		for (; i < n; i++)
+			to[i] = p[i] ^ (uint8_t)_mm_cvtsi128_si32(flip16);
+	}
+}
+
+TARGET void rvl_i8_as_uint8_avx2(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst)
+{
+	const vec flip = V_SET1_8((char)(u8 ? 0 : 0x80));
+
+	for (int64_t i = 0; i < runs; i++)
+		as_uint8(p[i * step], n, flip, (uint8_t *)dst + i * n);
 }
 
 const struct rvl_i8_kernels rvl_i8_split_avx2 = {
-	.mr = MR, .nr = NR, .kr = RVL_I8_QUAD, .widened = 1, .offset = { 128, 0 }, .gemm = gemm, .widen = widen,
-	.convert = &rvl_i8_convert_avx2, .requant = requant16,
+	.mr = MR, .nr = NR, .kr = RVL_I8_QUAD, .widened = 1, .offset = { 128, 0 }, .gemm = gemm,
+	.widen = rvl_i8_as_uint8_avx2, .convert = &rvl_i8_convert_avx2, .requant = requant16,
 };
 #endif

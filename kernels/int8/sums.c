@@ -20,7 +20,7 @@ bool rvl_i8_has_sums(void)
 {
 	const struct rvl_i8_kernels *f = rvl_i8_kernels();
 
-	return !f->widen && f->kr > 1;
+	return f->widened <= 1 && f->kr > 1;
 }
 
 int64_t rvl_i8_sums_channels(int64_t channels)

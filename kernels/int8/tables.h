@@ -45,10 +45,13 @@ static const uint8_t subsets[4][16] = { SUBSETS(0), SUBSETS(1), SUBSETS(2), SUBS
  */
 TARGET INLINE void build16(const uint8_t *x, bool u8, uint8_t *tables);
 
-TARGET static void build_tables(const uint8_t *p, int64_t n, bool u8, void *dst)
+TARGET static void build_tables(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst)
 {
-	for (int64_t i = 0; i < n; i += KR)
-		build16(p + i, u8, (uint8_t *)dst + i * TABLE_BYTES);
+	uint8_t *to = dst;
+
+	for (int64_t run = 0; run < runs; run++, to += n * TABLE_BYTES)
+		for (int64_t i = 0; i < n; i += KR)
+			build16(p[run * step] + i, u8, to + i * TABLE_BYTES);
 }
 
 /* Adds the entries of 16 inputs of each row. */

@@ -814,9 +814,13 @@ START_TEST(a_step_serves_a_window)
 END_TEST
 
 /* Proves that copies of bytes do not keep threads from work: one row is divided by its 16 blocks of columns. */
+static const char *const copying[] = { "avx2", "avxvnni", "avx512vnni" };
+
+/* Sets that multiply uint8 copy rows of int8 once, which does not limit the parts of the work. */
 START_TEST(rows_of_int8_are_divided_like_those_of_uint8)
 {
-	struct rvl_kernel_desc d = describe_product(1, 64, 256);
+	const int64_t columns = 256;
+	struct rvl_kernel_desc d = describe_product(1, 64, columns);
 	uint8_t x[64] = { 0 }, y[256];
 	int8_t w[64 * 256];
 	uint32_t parts = 0;
@@ -824,17 +828,17 @@ START_TEST(rows_of_int8_are_divided_like_those_of_uint8)
 	struct test_guarded scratch;
 	struct rvl_kernel *k;
 
-	if (rvl_cpu_force("avx2", NULL))
-		return;
 	memset(w, 60, sizeof(w));
 	d.in[0].type = RVL_TYPE_S8;
 	d.in[1].data = w;
 	ck_assert(is_split(&d));
-	ck_assert_int_eq(rvl_cpu_force("avx2", NULL), 0);
+	if (rvl_cpu_force(copying[_i], NULL))
+		return;
 	ck_assert_int_eq(rvl_kernel_new(&d, false, &k, NULL), 0);
+	ck_assert(k->i8->widens);
 	scratch = test_guarded(rvl_kernel_scratch(k), 64);
 	ck_assert_int_eq(rvl_kernel_run(k, (const void *[]) { x, w }, (void *[]) { y }, scratch.p, &pool), 0);
-	ck_assert_int_eq(parts, 16);
+	ck_assert_int_eq(parts, columns / k->i8->f->nr);
 	test_drop(&scratch);
 	rvl_kernel_free(k);
 	rvl_cpu_force(NULL, NULL);
@@ -1049,7 +1053,8 @@ int main(void)
 	tcase_add_loop_test(sets, sums_of_split_windows_do_not_saturate, 0, 2);
 	tcase_add_test(sets, weights_are_split_where_it_is_faster);
 	tcase_add_test(sets, a_step_serves_a_window);
-	tcase_add_test(sets, rows_of_int8_are_divided_like_those_of_uint8);
+	tcase_add_loop_test(sets, rows_of_int8_are_divided_like_those_of_uint8, 0,
+			    sizeof(copying) / sizeof(copying[0]));
 	tcase_add_test(sets, a_depthwise_image_may_have_no_columns);
 	tcase_add_test(sets, only_known_sets_can_be_forced);
 	tcase_add_test(sets, tables_are_used_where_they_are_faster);
