@@ -56,6 +56,8 @@ VNNI INLINE void step(__m512i sum[MR][2], const uint8_t *const *a, int64_t k, co
 {
 	__m512i w0 = _mm512_load_si512(w), w1 = _mm512_load_si512(w + 64);
 
+	_mm_prefetch((const char *)w + RVL_I8_AHEAD, _MM_HINT_T1);
+	_mm_prefetch((const char *)w + RVL_I8_AHEAD + 64, _MM_HINT_T1);
 	__asm__("" : : : "memory");
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++) {

@@ -28,6 +28,7 @@ TARGET INLINE void step(vec sum[MR][2], const uint8_t *const *a, int64_t k, cons
 {
 	vec w0 = V_LOAD(w), w1 = V_LOAD(w + 4 * HALF);
 
+	_mm_prefetch((const char *)w + RVL_I8_AHEAD, _MM_HINT_T1);
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
 		int32_t four;

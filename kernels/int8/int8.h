@@ -148,6 +148,13 @@ struct rvl_i8_dw {
 };
 
 #define RVL_I8_TILE 1024	/* most sums of a tile */
+
+/*
+ * How many bytes ahead weights are brought into the second-level cache, those of the next blocks of columns behind
+ * those of a block. Processors do that themselves, but only up to the end of a page of memory.
+ */
+#define RVL_I8_AHEAD 8192
+
 #define RVL_I8_DW_TAPS 256
 #define RVL_I8_BEYOND 32
 
