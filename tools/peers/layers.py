@@ -132,19 +132,33 @@ def upconv(path):
                                   strides=[2, 2])))
 
 
-def conv(channels, side, kernel, stride=1, group=1, times=1):
-    """@times layers, one behind the other where their shape allows, else side by side."""
+def conv(channels, side, kernel, group=1):
+    def build(path):
+        n = Layer([1, channels, side, side], [1, channels, side, side])
+        n.save(path, n.quantised(convolved(n, "x", channels, kernel, 1, group)))
+    return build
+
+
+def convolved(n, x, channels, kernel, stride, group):
+    w = n.weights([channels, channels // group, kernel, kernel], 0)
+    return n.op("Conv", [n.dequantised(x), w], kernel_shape=[kernel] * 2, strides=[stride] * 2,
+                pads=[kernel // 2] * 4, group=group)
+
+
+def depthwise(channels, side, stride):
+    """Ten layers, one behind the other if their shapes allow, else side by side. The model's images are NHWC,
+    as those of XNNPACK are: which library transposes them is not what is compared."""
     out = (side + stride - 1) // stride
 
     def build(path):
-        n = Layer([1, channels, side, side], [1, channels, out, out])
-        x, results = "x", []
-        for _ in range(times):
-            y = n.op("Conv", [n.dequantised(x), n.weights([channels, channels // group, kernel, kernel], 0)],
-                     kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[kernel // 2] * 4, group=group)
-            results.append(n.quantised(y))
-            x = "x" if stride > 1 else results[-1]
-        n.save(path, results if stride > 1 else x)
+        n = Layer([1, side, side, channels], [1, out, out, channels])
+        first = x = n.op("Transpose", ["x"], perm=[0, 3, 1, 2])
+        results = []
+        for _ in range(10):
+            results.append(n.quantised(convolved(n, x, channels, 3, stride, channels)))
+            x = first if stride > 1 else results[-1]
+        n.save(path, [n.op("Transpose", [r], perm=[0, 2, 3, 1])
+                      for r in (results if stride > 1 else results[-1:])])
     return build
 
 
@@ -160,9 +174,9 @@ OPERATORS = {
     "resize": resize("nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
     "resizelinear": resize("linear"),
     "pad": pad, "gather": gather, "split": split, "convtranspose": upconv,
-    "conv1x1": conv(128, 56, 1), "conv3x3": conv(128, 56, 3), "grouped": conv(128, 56, 3, 1, 4),
+    "conv1x1": conv(128, 56, 1), "conv3x3": conv(128, 56, 3), "grouped": conv(128, 56, 3, 4),
 }
 
 # Those of the comparison with XNNPACK.
-DEPTHWISE = {f"depthwise_{side}_{c}{'_by2' if stride > 1 else ''}": conv(c, side, 3, stride, c, 10)
+DEPTHWISE = {f"depthwise_{side}_{c}{'_by2' if stride > 1 else ''}": depthwise(c, side, stride)
              for side, c in ((112, 32), (56, 144), (14, 384)) for stride in (1, 2)}

@@ -20,6 +20,7 @@ B, T = s.BuiltinOperator, s.TensorType
 VERSIONS = {B.RESHAPE: 1, B.CONV_2D: 3, B.DEPTHWISE_CONV_2D: 3, B.FULLY_CONNECTED: 4, B.ADD: 2,
             B.MAX_POOL_2D: 2, B.MEAN: 2, B.CONCATENATION: 2}
 PRODUCTS = ("Conv", "Gemm")
+TO_NHWC, TO_NCHW = [0, 2, 3, 1], [0, 3, 1, 2]
 
 
 def attributes(node):
@@ -155,10 +156,16 @@ class Converter:
                 s.BuiltinOptions.ReducerOptions, o)
 
     def transpose(self, node):
-        """The image in NHWC is what the tensor holds. Only a Reshape may read it."""
-        if attributes(node)["perm"] != [0, 2, 3, 1]:
+        """The image in NHWC is what the tensor holds. Only a Reshape may read it; and it is an input or output."""
+        if attributes(node)["perm"] not in (TO_NHWC, TO_NCHW):
             raise NotImplementedError("Transpose of other than an image")
         self.at[node.output[0]] = self.value(node.input[0])
+
+    def first(self, name):
+        """The dimensions of an input's tensor."""
+        is_nhwc = any(n.op_type == "Transpose" and n.input[0] == name and attributes(n)["perm"] == TO_NCHW
+                      for n in self.graph.node)
+        return self.shape[name] if is_nhwc else self.dims(name)
 
     def reshape(self, node):
         o = s.ReshapeOptionsT()
@@ -212,7 +219,7 @@ class Converter:
     def convert(self):
         inputs = [i.name for i in self.graph.input]
         for name in inputs:
-            self.at[name] = self.tensor(self.dims(name))
+            self.at[name] = self.tensor(self.first(name))
         results = self.nodes()
         g = s.SubGraphT()
         g.tensors, g.operators = self.tensors, self.operators
