@@ -27,8 +27,12 @@
 #define P_MADD _mm512_madd_epi16
 #define P_KEEP(v) __asm__("" : "+v"(v))
 
+#define V_LOAD_PANEL(p) _mm512_maskz_loadu_ps((1 << MR) - 1, p)
+
 #include "float/pairs.h"
 #include "float/transform.h"
+
+#include "float/few.h"
 
 TILES(1)
 TILES(2)
@@ -66,7 +70,7 @@ static void pairs(const struct rvl_f32_pairs_call *c)
 }
 
 const struct rvl_f32_kernels rvl_f32_avx512 = {
-	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .pairs = pairs, .taps = taps,
+	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .few = few, .pairs = pairs, .taps = taps,
 	.winograd_in = winograd_in, .winograd_out = winograd_out,
 	.gemv = gemv, .put = put, .math = &rvl_f32_math_avx512, .bytes = &rvl_f32_bytes_avx512,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Few columns of a product, behind the last whole panel of columns. A vector has the rows of a panel of
+ * Few columns of a product, behind the last whole vector of columns. A vector has the rows of a panel of
  * a, because a vector of columns would be mostly empty. The results have the bits of tile.h, which is
  * included before. Before it: V_LOAD_PANEL loads the rows of a panel at one k and nothing behind them.
  */

@@ -391,19 +391,18 @@ static struct rvl_f32_gemm_call call_of(const struct rvl_f32_job *j, const struc
 	};
 }
 
-/* Completes call_of() for at most @rows rows of panels @i of rows and @k of columns. */
-static void place_call(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k, int64_t rows,
-		       struct rvl_f32_gemm_call *g)
+/* Completes call_of() for at most @rows rows from panel @i on and @cols columns of one panel, from column @at on. */
+static void place_call(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t rows, int64_t at,
+		       int64_t cols, struct rvl_f32_gemm_call *g)
 {
 	const struct rvl_f32_kernels *f = j->f;
-	int64_t row = c->row + i * f->mr, col = c->col + k * f->nr;
-	bool rest;
+	int64_t row = c->row + i * f->mr, col = c->col + at, panel = at / f->nr;
+	bool rest = c->rest && (panel + 1) * f->nr > c->cols;
 
 	g->rows = (int)rvl_least(rows, c->row + c->rows - row);
-	g->cols = (int)rvl_least(f->nr, c->col + c->cols - col);
-	rest = c->rest && g->cols < f->nr;
+	g->cols = (int)cols;
 	g->a = c->a + i * c->a_panel;
-	g->b = rest ? c->rest : c->b + k * c->b_panel;
+	g->b = (rest ? c->rest : c->b + panel * c->b_panel) + at % f->nr;
 	g->b_row = rest ? f->nr : c->b_row;
 	g->y = j->y ? j->y + c->at.y + row * j->y_row + col : NULL;
 	if (c->k) {
@@ -421,16 +420,16 @@ static bool adds_as_is(const struct rvl_f32_job *j)
 	return !j->added || (j->added_col == 1 && j->added_scale == 1.0f);
 }
 
-/* The tile of panels @i of rows and @k of columns. @g is of call_of(), and serves all tiles in turn. */
-static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t k,
+/* The tile of panel @i of rows and @cols columns from @at on. @g is of call_of(), and serves all tiles in turn. */
+static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t i, int64_t at, int64_t cols,
 		    struct rvl_f32_gemm_call *g)
 {
 	float added[RVL_F32_MR * RVL_F32_NR];
 	struct rvl_f32_gemm_call alone;
 
-	place_call(j, c, i, k, j->f->mr, g);
+	place_call(j, c, i, j->f->mr, at, cols, g);
 	if (j->exact) {
-		add_exact(j, c, g, c->at.y + (c->row + i * j->f->mr) * j->y_row + c->col + k * j->f->nr);
+		add_exact(j, c, g, c->at.y + (c->row + i * j->f->mr) * j->y_row + c->col + at);
 		return;
 	}
 	if (!c->k && !adds_as_is(j)) {
@@ -446,12 +445,12 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 		edge(j->f, g);
 }
 
-/* Whether the columns behind the last whole panel are so few that no vector is filled with them. */
-static bool ends_few(const struct rvl_f32_job *j, const struct chunk *c)
+/* The columns behind the last whole vector if they are few, of which no other vector is made; else 0. */
+static int64_t few_columns(const struct rvl_f32_job *j, const struct chunk *c)
 {
-	int64_t left = c->cols % j->f->nr;
+	int64_t left = c->cols % j->f->vl;
 
-	return j->f->few && left && left <= RVL_F32_FEW && adds_as_is(j) && !j->exact;
+	return j->f->few && left <= RVL_F32_FEW && adds_as_is(j) && !j->exact ? left : 0;
 }
 
 /* The panels of an operand for the rows or columns of a chunk: packed before, or in @mem. */
@@ -501,16 +500,15 @@ static float *shared_panels(const struct run *r, const struct chunk *c, int64_t 
 /* Panels [first, past) of rows by all columns of a chunk. */
 static void compute_rows(const struct rvl_f32_job *j, const struct chunk *c, int64_t first, int64_t past)
 {
-	bool few = ends_few(j, c);
-	int64_t panels = rvl_ceil_div(c->cols, j->f->nr) - few;
+	int64_t few = few_columns(j, c), n = c->cols - few;
 	struct rvl_f32_gemm_call g = call_of(j, c);
 
-	for (int64_t k = 0; k < panels; k++)
+	for (int64_t at = 0; at < n; at += j->f->nr)
 		for (int64_t i = first; i < past && i * j->f->mr < c->rows; i++)
-			compute(j, c, i, k, &g);
+			compute(j, c, i, at, rvl_least(j->f->nr, n - at), &g);
 	if (!few)
 		return;
-	place_call(j, c, first, panels, (past - first) * j->f->mr, &g);
+	place_call(j, c, first, (past - first) * j->f->mr, n, few, &g);
 	j->f->few(&g, c->a_panel);
 }
 

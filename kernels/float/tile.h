@@ -13,6 +13,12 @@
 #define NR (NV * VL)
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
+/*
+ * How many floats ahead a panel of a is brought into the second-level cache. Processors do that themselves, but
+ * only up to the end of a page of memory.
+ */
+#define AHEAD 1024
+
 /* Scales a sum, adds what the tile adds, and stores it. */
 INLINE void store_row(const struct rvl_f32_gemm_call *c, int i, int vectors, const vec *sum)
 {
@@ -48,6 +54,7 @@ INLINE void tile(const struct rvl_f32_gemm_call *c, int rows, int vectors)
 	for (int64_t k = c->k; k > 0; k--, a += MR, b += c->b_row) {
 		vec w[NV];
 
+		__builtin_prefetch(a + AHEAD, 0, 2);
 #pragma GCC unroll 8
 		for (int j = 0; j < vectors; j++)
 			w[j] = V_LOAD(b + j * VL);
