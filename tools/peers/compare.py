@@ -58,6 +58,13 @@ def python_of(cache, peers):
     return python
 
 
+def avx2_only(cache):
+    """The library that hides what a processor has beyond AVX2 from the program that loads it."""
+    path = os.path.join(cache, "avx2_only.so")
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", path, os.path.join(HERE, "avx2_only.c")], check=True)
+    return path
+
+
 class Case:
     """A figure: our model, and the files on which each peer runs. @make makes the files and returns both."""
 
@@ -75,6 +82,9 @@ class Comparison:
         self.opt = opt
         self.python = opt.python or python_of(opt.cache, opt.peers)
         self.ratios = {}    # threads: of all figures
+        self.environment = dict(os.environ)    # of bursts
+        if opt.avx2:
+            self.environment["LD_PRELOAD"] = avx2_only(opt.cache)
 
     # ---- models ----
 
@@ -161,10 +171,10 @@ class Comparison:
             return report["wall"]
         return report["least" if self.opt.float else "processor"]
 
-    @staticmethod
-    def call(command):
+    def call(self, command):
         try:
-            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=BURST_MAX)
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=BURST_MAX,
+                                  env=self.environment)
         except subprocess.TimeoutExpired as e:
             raise Failed(f"{' '.join(command)}: not done after {BURST_MAX} s") from e
         if done.returncode:
@@ -272,6 +282,8 @@ def main():
     ap.add_argument("--match", default="", help="only figures whose names contain this")
     ap.add_argument("--float", action="store_true",
                     help="the models are float: no modes of int8; figures cpu.float.*")
+    ap.add_argument("--avx2", action="store_true",
+                    help="hide what this processor has beyond AVX2 from both sides; it must be able to trap CPUID")
     ap.add_argument("--python", help="an interpreter that has the peers, instead of installing them")
     ap.add_argument("--prepare", action="store_true", help="install and make models, measure nothing")
     ap.add_argument("--cache", default=os.path.join(home, "rivulet", "peers"))
