@@ -44,6 +44,9 @@ bool rvl_isa_available(enum rvl_isa isa);
 /** The instruction set in use. */
 enum rvl_isa rvl_isa(void);
 
+/** Whether, with AVX512-VNNI in use, the processor also permutes bytes of two registers (AVX512-VBMI). */
+bool rvl_have_vbmi(void);
+
 /* When products with weights of few bits look up sums in tables (int8/tables.h). */
 enum rvl_tables {
 	RVL_TABLES_MEASURED,	/* where that measured faster */

@@ -65,3 +65,12 @@ bool rvl_isa_available(enum rvl_isa isa)
 		return isa == RVL_ISA_SCALAR;
 	}
 }
+
+bool rvl_have_vbmi(void)
+{
+#ifdef __x86_64__
+	return rvl_isa() >= RVL_ISA_AVX512VNNI && __builtin_cpu_supports("avx512vbmi");
+#else
+	return false;
+#endif
+}

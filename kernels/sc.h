@@ -39,7 +39,4 @@ static inline int64_t rvl_sc_quads(const struct rvl_sc *s)
 void rvl_sc_tile_vbmi(const struct rvl_sc *s, const uint8_t *x, const uint8_t *mag,
 		      const int8_t *sign, int32_t *acc);
 
-/** Whether the processor has the instructions of rvl_sc_tile_vbmi(). */
-bool rvl_have_vbmi(void);
-
 #endif

@@ -5,7 +5,6 @@
  * product with the signs adds them. Position 16 l + 4 q + i of a vector of magnitudes holds output
  * 16 q + 4 l + i; the two rounds of interleaving bring the outputs into the order of the sums.
  */
-#include "isa.h"
 #include "sc.h"
 
 #ifdef __x86_64__
@@ -63,13 +62,3 @@ VBMI void rvl_sc_tile_vbmi(const struct rvl_sc *s, const uint8_t *x, const uint8
 		_mm512_store_si512(acc + 16 * i, sum[i]);
 }
 #endif
-
-bool rvl_have_vbmi(void)
-{
-#ifdef __x86_64__
-	return rvl_isa() >= RVL_ISA_AVX512VNNI && __builtin_cpu_supports("avx512vbmi") &&
-	       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni");
-#else
-	return false;
-#endif
-}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "int8/round.h"
+#include "isa.h"
 #include "qmath.h"
 #include "ref.h"
 
@@ -111,7 +112,39 @@ static __attribute__((target("avx2"))) void look_up_avx2(const uint8_t table[256
 	look_up_base(table, x + i, n - i, y + i);
 }
 
-#define look_up_avx512 look_up_avx2
+#define VBMI __attribute__((target("avx512f,avx512bw,avx512vbmi")))
+
+/* The halves of the table are in two registers each, of which a permutation takes 64 entries. */
+VBMI static inline __m512i entries(const __m512i table[4], __m512i x)
+{
+	__m512i low = _mm512_permutex2var_epi8(table[0], x, table[1]);
+	__m512i high = _mm512_permutex2var_epi8(table[2], x, table[3]);
+
+	return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high);
+}
+
+VBMI static void look_up_vbmi(const uint8_t table[256], const uint8_t *x, int64_t n, uint8_t *y)
+{
+	__mmask64 left = (1ull << n % 64) - 1;
+	__m512i row[4];
+	int64_t i = 0;
+
+	for (int r = 0; r < 4; r++)
+		row[r] = _mm512_loadu_si512(table + r * 64);
+	for (; i + 64 <= n; i += 64)
+		_mm512_storeu_si512(y + i, entries(row, _mm512_loadu_si512(x + i)));
+	if (left)
+		_mm512_mask_storeu_epi8(y + i, left, entries(row, _mm512_maskz_loadu_epi8(left, x + i)));
+}
+
+static void look_up_avx512(const uint8_t table[256], const uint8_t *x, int64_t n, uint8_t *y)
+{
+	if (rvl_have_vbmi())
+		look_up_vbmi(table, x, n, y);
+	else
+		look_up_avx2(table, x, n, y);
+}
+
 #define rvl_i8_transpose_avx512 rvl_i8_transpose_avx2
 #endif
 

@@ -13,7 +13,6 @@
 #include "isa.h"
 #include "kernels/guarded.h"
 #include "rivulet_kernels.h"
-#include "sc.h"
 #include "shapes_case.h"
 #include "suite.h"
 
