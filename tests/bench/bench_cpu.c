@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "bench/peak.h"
+#include "isa.h"
 #include "rivulet_kernels.h"
 
 #ifndef ROUNDS
@@ -253,6 +254,64 @@ static double measure(const struct layer *l)
 	return gmacs(macs_of(l), t);
 }
 
+/* ---- tiles ---- */
+
+/*
+ * The micro-kernel alone: one whole tile after the other, whose rows and weights stay in the first-level cache.
+ */
+static struct tile {
+	const char *name;
+	struct rvl_i8_gemm_call call;
+	double rate[ROUNDS], share[ROUNDS];
+} tiles[] = {
+	{ .name = "tile_128", .call.kc = 128 },
+	{ .name = "tile_256", .call.kc = 256 },
+	{ .name = "tile_512", .call.kc = 512 },
+};
+
+#define TILES (sizeof(tiles) / sizeof(tiles[0]))
+#define TILE_MACS 5e6	/* of a round */
+
+static double tile_macs(const struct tile *t)
+{
+	return (double)(t->call.rows * t->call.cols * t->call.kc);
+}
+
+static void make_tile(struct tile *t)
+{
+	static const struct rvl_i8_post post = { .lo = -128, .hi = 127, .least = -128, .most = 127, .bounded = true };
+	static float scales[RVL_I8_TILE] __attribute__((aligned(64)));
+	static int32_t biases[RVL_I8_TILE] __attribute__((aligned(64)));
+	const struct rvl_i8_kernels *f = rvl_i8_kernels();
+	int64_t row = t->call.kc * (f->widened > 1 ? f->widened : 1);
+	const uint8_t **a = (const uint8_t **)bytes(f->mr * (int64_t)sizeof(*a)), *x = bytes(f->mr * row);
+
+	for (int i = 0; i < f->mr; i++)
+		a[i] = x + i * row;
+	t->call.a = a;
+	t->call.taps = 1;
+	t->call.w = bytes(t->call.kc * f->nr);
+	t->call.bias = biases;
+	t->call.scale = scales;
+	t->call.y = bytes(f->mr * f->nr);
+	t->call.y_stride = t->call.cols = f->nr;
+	t->call.rows = f->mr;
+	t->call.x_u8 = true;
+	t->call.widened = f->widened > 1;
+	t->call.post = &post;
+}
+
+static double measure_tile(const struct tile *t)
+{
+	const struct rvl_i8_kernels *f = rvl_i8_kernels();
+	int64_t n = 1 + (int64_t)(TILE_MACS / tile_macs(t));
+	uint64_t since = cpu_ns();
+
+	for (int64_t i = 0; i < n; i++)
+		f->gemm(&t->call);
+	return gmacs((double)n * tile_macs(t), since);
+}
+
 /* ---- report ---- */
 
 static int ascending(const void *a, const void *b)
@@ -268,15 +327,15 @@ static double median(double *v)
 	return v[ROUNDS / 2];
 }
 
-static void report(struct layer *l, double peak)
+static void report(const char *name, double rates[ROUNDS], double shares[ROUNDS], double peak)
 {
-	double mid = 100 * median(l->share), rate = median(l->rate), best = l->rate[ROUNDS - 1];
+	double mid = 100 * median(shares), rate = median(rates), best = rates[ROUNDS - 1];
 
-	printf("figure cpu.%s.rate %.1f GMAC/s\n", l->name, rate);
+	printf("figure cpu.%s.rate %.1f GMAC/s\n", name, rate);
 	if (peak <= 0)
 		return;
-	printf("figure cpu.%s.share %.1f %%\n", l->name, mid);
-	printf("figure cpu.%s.share.best %.1f %%\n", l->name, 100 * best / peak);
+	printf("figure cpu.%s.share %.1f %%\n", name, mid);
+	printf("figure cpu.%s.share.best %.1f %%\n", name, 100 * best / peak);
 }
 
 static struct layer *find(const char *name)
@@ -302,10 +361,20 @@ static int run_layer(const char *name, long runs)
 	return 0;
 }
 
-/* Whether the layer is wanted: the argument, if any, is a part of its name. */
-static bool wanted(const struct layer *l, int argc, char **argv)
+/* Whether the layer or tile is wanted: the argument, if any, is a part of its name. */
+static bool wanted(const char *name, int argc, char **argv)
 {
-	return argc < 2 || strstr(l->name, argv[1]);
+	return argc < 2 || strstr(name, argv[1]);
+}
+
+/* The peak, and immediately behind it what is measured against it, into round @r. */
+static void measure_round(const struct peak *p, struct layer *l, struct tile *t, int r, double *peak)
+{
+	double now = p ? measure_peak(p) : 0, rate = l ? measure(l) : measure_tile(t);
+
+	*peak = now > *peak ? now : *peak;
+	(l ? l->rate : t->rate)[r] = rate;
+	(l ? l->share : t->share)[r] = p ? rate / now : 0;
 }
 
 int main(int argc, char **argv)
@@ -322,23 +391,25 @@ int main(int argc, char **argv)
 		return run_layer(argv[1], strtol(argv[2], NULL, 10));
 	printf("instruction set %s%s%s\n", peak_set(), p ? ", peak by " : "", p ? p->instruction : "");
 	for (size_t i = 0; i < LAYERS; i++)
-		if (wanted(&layers[i], argc, argv))
+		if (wanted(layers[i].name, argc, argv))
 			make_layer(&layers[i]);
+	for (size_t i = 0; i < TILES; i++)
+		if (wanted(tiles[i].name, argc, argv))
+			make_tile(&tiles[i]);
 	for (int r = 0; r < ROUNDS; r++) {
-		for (size_t i = 0; i < LAYERS; i++) {
-			double now;
-
-			if (!layers[i].k)
-				continue;
-			now = p ? measure_peak(p) : 0;
-			peak = now > peak ? now : peak;
-			layers[i].rate[r] = measure(&layers[i]);
-			layers[i].share[r] = p ? layers[i].rate[r] / now : 0;
-		}
+		for (size_t i = 0; i < LAYERS; i++)
+			if (layers[i].k)
+				measure_round(p, &layers[i], NULL, r, &peak);
+		for (size_t i = 0; i < TILES; i++)
+			if (tiles[i].call.a)
+				measure_round(p, NULL, &tiles[i], r, &peak);
 	}
 	printf("figure cpu.peak %.1f GMAC/s\n", peak);
 	for (size_t i = 0; i < LAYERS; i++)
 		if (layers[i].k)
-			report(&layers[i], peak);
+			report(layers[i].name, layers[i].rate, layers[i].share, peak);
+	for (size_t i = 0; i < TILES; i++)
+		if (tiles[i].call.a)
+			report(tiles[i].name, tiles[i].rate, tiles[i].share, peak);
 	return 0;
 }
