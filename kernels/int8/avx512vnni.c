@@ -200,6 +200,32 @@ static void gemm(const struct rvl_i8_gemm_call *c)
 	tiles[c->rows - 1][c->cols > 16][!c->x_u8 && !c->widened](c);
 }
 
+/* ---- rows of int8 ---- */
+
+#define BYTES 64
+
+VNNI INLINE void flip_all(const uint8_t *p, int64_t n, __m512i flip, uint8_t *to)
+{
+	int64_t i = 0;
+
+	for (; i + BYTES < n; i += BYTES)
+		_mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(p + i), flip));
+	i = n - BYTES;
+	_mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(p + i), flip));
+}
+
+VNNI static void widen(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst)
+{
+	const __m512i flip = _mm512_set1_epi8((char)(u8 ? 0 : 0x80));
+
+	if (n < BYTES) {
+		rvl_i8_as_uint8_avx2(p, runs, step, n, u8, dst);
+		return;
+	}
+	for (int64_t i = 0; i < runs; i++)
+		flip_all(p[i * step], n, flip, (uint8_t *)dst + i * n);
+}
+
 /* ---- all ---- */
 
 VNNI void rvl_vnni_requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
@@ -215,7 +241,7 @@ VNNI void rvl_vnni_requant16(const int32_t *sum, const float *scale, const struc
 }
 
 const struct rvl_i8_kernels rvl_i8_avx512vnni = {
-	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .widen = rvl_i8_as_uint8_avx2,
+	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .widen = widen,
 	.widened = 1, .tables = &rvl_i8_tables_avx512, .dw = &rvl_i8_dw_avx512, .convert = &rvl_i8_convert_avx512, .requant = rvl_vnni_requant16,
 };
 #endif
