@@ -70,7 +70,7 @@ static void pairs(const struct rvl_f32_pairs_call *c)
 }
 
 const struct rvl_f32_kernels rvl_f32_avx512 = {
-	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .few = few, .pairs = pairs, .taps = taps,
+	.mr = MR, .nr = NR, .vl = VL, .gemm = gemm, .few = few, .few_beside = 2, .pairs = pairs, .taps = taps,
 	.winograd_in = winograd_in, .winograd_out = winograd_out,
 	.gemv = gemv, .put = put, .math = &rvl_f32_math_avx512, .bytes = &rvl_f32_bytes_avx512,
 };

@@ -26,6 +26,7 @@ struct rvl_f32_gemm_call {
 	int64_t y_row;
 	int rows;		/* 1 to mr */
 	int cols;		/* nr, or that of one vector: all of c and y */
+	bool far;		/* a is in no cache as near as the second level */
 	float lo, hi;
 };
 
@@ -142,9 +143,10 @@ struct rvl_f32_kernels {
 	void (*gemm)(const struct rvl_f32_gemm_call *c);
 	/*
 	 * As gemm for 1 to RVL_F32_FEW columns of any number of rows, whose panels are @a_panel floats
-	 * apart: a vector holds rows. NULL: none.
+	 * apart: a vector holds rows. The columns may begin inside a panel of b. NULL: none.
 	 */
 	void (*few)(const struct rvl_f32_gemm_call *c, int64_t a_panel);
+	int few_beside;		/* most columns that it takes faster than a tile, beside a vector of the same panel */
 	void (*pairs)(const struct rvl_f32_pairs_call *c);
 	void (*taps)(const struct rvl_f32_taps_call *c);
 	void (*gemv)(const struct rvl_f32_gemv_call *c);

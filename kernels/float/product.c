@@ -28,6 +28,7 @@
 #define SHARED_COST 3	/* of an element that another thread packed or gathered */
 #define SYNC_COST 400000	/* of a loop over threads */
 #define CACHED (128 << 10)	/* floats that stay in that cache; others are read like packed */
+#define FAR (32 << 10)		/* floats of packed weights that are no more in it when a network's next run reads them */
 
 /* ---- packing ---- */
 
@@ -445,12 +446,18 @@ static void compute(const struct rvl_f32_job *j, const struct chunk *c, int64_t 
 		edge(j->f, g);
 }
 
-/* The columns behind the last whole vector if they are few, of which no other vector is made; else 0. */
-static int64_t few_columns(const struct rvl_f32_job *j, const struct chunk *c)
+/*
+ * The columns behind the last whole vector that few() takes; 0: tiles take all. Beside a vector of the same panel it
+ * pays for few columns only, and not with few rows, because both then wait for their sums.
+ */
+static int64_t left_to_few(const struct rvl_f32_job *j, const struct chunk *c)
 {
-	int64_t left = c->cols % j->f->vl;
+	const struct rvl_f32_kernels *f = j->f;
+	int64_t left = c->cols % f->vl, most = RVL_F32_FEW;
 
-	return j->f->few && left <= RVL_F32_FEW && adds_as_is(j) && !j->exact ? left : 0;
+	if (c->cols % f->nr >= f->vl)
+		most = c->rows > f->mr / 2 ? f->few_beside : 0;
+	return f->few && left <= most && adds_as_is(j) && !j->exact ? left : 0;
 }
 
 /* The panels of an operand for the rows or columns of a chunk: packed before, or in @mem. */
@@ -497,15 +504,23 @@ static float *shared_panels(const struct run *r, const struct chunk *c, int64_t 
 	return r->shared + (c->batch * r->j->k + c->k) * cols + c->col * c->kc;
 }
 
+/* Whether panels of a come from farther away than the second-level cache, for the first columns. */
+static bool is_far(const struct rvl_f32_job *j)
+{
+	return j->a.packed && j->m * j->k > FAR;
+}
+
 /* Panels [first, past) of rows by all columns of a chunk. */
 static void compute_rows(const struct rvl_f32_job *j, const struct chunk *c, int64_t first, int64_t past)
 {
-	int64_t few = few_columns(j, c), n = c->cols - few;
+	int64_t few = left_to_few(j, c), n = c->cols - few;
 	struct rvl_f32_gemm_call g = call_of(j, c);
 
-	for (int64_t at = 0; at < n; at += j->f->nr)
+	for (int64_t at = 0; at < n; at += j->f->nr) {
+		g.far = !at && is_far(j);
 		for (int64_t i = first; i < past && i * j->f->mr < c->rows; i++)
 			compute(j, c, i, at, rvl_least(j->f->nr, n - at), &g);
+	}
 	if (!few)
 		return;
 	place_call(j, c, first, (past - first) * j->f->mr, n, few, &g);

@@ -13,11 +13,11 @@
 #define NR (NV * VL)
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-/*
- * How many floats ahead a panel of a is brought into the second-level cache. Processors do that themselves, but
- * only up to the end of a page of memory.
- */
-#define AHEAD 1024
+#define LINE 64		/* bytes of a line of the cache */
+#define AHEAD 4096	/* bytes behind the panel of a that is read: beyond the page to which processors read ahead */
+
+/* Steps along k that read no more than a line of a. */
+#define STEPS (MR * (int)sizeof(float) >= LINE ? 1 : LINE / (MR * (int)sizeof(float)))
 
 /* Scales a sum, adds what the tile adds, and stores it. */
 INLINE void store_row(const struct rvl_f32_gemm_call *c, int i, int vectors, const vec *sum)
@@ -35,11 +35,30 @@ INLINE void store_row(const struct rvl_f32_gemm_call *c, int i, int vectors, con
 	}
 }
 
+/* Adds the products at one k. */
+INLINE void add_step(vec sum[MR][NV], const float *a, const float *b, int rows, int vectors)
+{
+	vec w[NV];
+
+#pragma GCC unroll 8
+	for (int j = 0; j < vectors; j++)
+		w[j] = V_LOAD(b + j * VL);
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++) {
+		vec v = V_SET1(a[i]);
+
+#pragma GCC unroll 8
+		for (int j = 0; j < vectors; j++)
+			sum[i][j] = V_FMA(v, w[j], sum[i][j]);
+	}
+}
+
 /* @rows is constant; the panel of a has MR rows, whatever it is. */
 INLINE void tile(const struct rvl_f32_gemm_call *c, int rows, int vectors)
 {
 	const float *a = c->a, *b = c->b;
 	vec sum[MR][NV];
+	int64_t k = c->k;
 
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
@@ -51,22 +70,14 @@ INLINE void tile(const struct rvl_f32_gemm_call *c, int rows, int vectors)
 		__builtin_prefetch(c->y + i * c->y_row, 1);
 		__builtin_prefetch(c->y + i * c->y_row + vectors * VL - 1, 1);
 	}
-	for (int64_t k = c->k; k > 0; k--, a += MR, b += c->b_row) {
-		vec w[NV];
-
-		__builtin_prefetch(a + AHEAD, 0, 2);
+	for (; c->far && k >= STEPS; k -= STEPS, a += STEPS * MR, b += STEPS * c->b_row) {
+		__builtin_prefetch((const void *)((uintptr_t)a + AHEAD), 0, 2);
 #pragma GCC unroll 8
-		for (int j = 0; j < vectors; j++)
-			w[j] = V_LOAD(b + j * VL);
-#pragma GCC unroll 16
-		for (int i = 0; i < rows; i++) {
-			vec v = V_SET1(a[i]);
-
-#pragma GCC unroll 8
-			for (int j = 0; j < vectors; j++)
-				sum[i][j] = V_FMA(v, w[j], sum[i][j]);
-		}
+		for (int s = 0; s < STEPS; s++)
+			add_step(sum, a + s * MR, b + s * c->b_row, rows, vectors);
 	}
+	for (; k > 0; k--, a += MR, b += c->b_row)
+		add_step(sum, a, b, rows, vectors);
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
 		if (i < c->rows)

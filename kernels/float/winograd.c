@@ -316,6 +316,7 @@ static void multiply_block(const struct strip *s, const float *weights, int64_t 
 	for (int64_t col = 0; col < s->n; col += p->f->nr) {
 		g.b = s->vm + i * p->v_row + col * c + k * p->f->nr;
 		g.cols = s->n - col <= p->f->vl ? p->f->vl : p->f->nr;
+		g.far = !col && MATRICES * p->weights > CACHED;
 		for (int64_t r = 0; r < rows; r += p->f->mr) {
 			g.a = a + r * c;
 			g.y = s->mm + r * m_row + i * p->strip + col;

@@ -304,7 +304,7 @@ static void fill_row(float x[POINTS][64], float *w, int n)
 		w[i] = (float)(i % 2003 * 47 % 2003 - 1001) / 1999;
 }
 
-/* The columns that fill no panel are computed in another way. */
+/* A few columns that fill no vector are computed in another way. */
 START_TEST(a_column_has_the_same_bits_beside_fewer)
 {
 	enum { OUT = 101, IN = 400, WIDE = 64 };
@@ -312,7 +312,7 @@ START_TEST(a_column_has_the_same_bits_beside_fewer)
 
 	fill_row(x, w, OUT * IN);
 	run_row(OUT, IN, WIDE, x, w, NULL, wide);
-	for (int32_t width = 33; width < 50; width++) {
+	for (int32_t width = 2; width < 50; width++) {
 		run_row(OUT, IN, width, x, w, NULL, y);
 		for (int i = 0; i < OUT * width; i++)
 			if (memcmp(&y[i], &wide[i / width * WIDE + i % width], sizeof(*y)))
