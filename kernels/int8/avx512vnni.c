@@ -51,13 +51,14 @@ VNNI INLINE __m512i broadcast(const uint8_t *p, const int flip)
  * pointers in every step: there are too few registers for them, and moving them to and from vector
  * registers takes time from the products, which loads do not.
  */
-VNNI INLINE void step(__m512i sum[MR][2], const uint8_t *const *a, int64_t k, const int8_t *w,
+VNNI INLINE void step(__m512i sum[MR][2], const uint8_t *const *a, int64_t k, const int8_t *w, int64_t ahead,
 		      const int rows, const int vectors, const int flip)
 {
 	__m512i w0 = _mm512_load_si512(w), w1 = _mm512_load_si512(w + 64);
 
-	_mm_prefetch((const char *)w + RVL_I8_AHEAD, _MM_HINT_T1);
-	_mm_prefetch((const char *)w + RVL_I8_AHEAD + 64, _MM_HINT_T1);
+	rvl_i8_prefetch(w, ahead);
+	if (vectors > 1)
+		rvl_i8_prefetch(w + 64, ahead);
 	__asm__("" : : : "memory");
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++) {
@@ -141,7 +142,7 @@ VNNI INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const in
 		      const int flip)
 {
 	const uint8_t *const *a = c->a;
-	const int64_t taps = c->taps, kc = c->kc;
+	const int64_t taps = c->taps, kc = c->kc, ahead = c->ahead;
 	const int8_t *w = c->w;
 	__m512i sum[MR][2], narrow[MR + 1];
 	__m512 scaled[MR][2];
@@ -153,7 +154,7 @@ VNNI INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const in
 	}
 	for (int64_t t = 0; t < taps; t++, a += MR)
 		for (int64_t k = 0; k < kc; k += 4, w += 4 * NR)
-			step(sum, a, k, w, rows, vectors, flip);
+			step(sum, a, k, w, ahead, rows, vectors, flip);
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++)
 		__asm__("" : "+v"(sum[i][0]), "+v"(sum[i][1]));
@@ -204,7 +205,8 @@ static void gemm(const struct rvl_i8_gemm_call *c)
 
 #define BYTES 64
 
-VNNI INLINE void flip_all(const uint8_t *p, int64_t n, __m512i flip, uint8_t *to)
+/* Registers, the last of which ends with the run. */
+VNNI INLINE void flip_long(const uint8_t *p, int64_t n, __m512i flip, uint8_t *to)
 {
 	int64_t i = 0;
 
@@ -214,16 +216,24 @@ VNNI INLINE void flip_all(const uint8_t *p, int64_t n, __m512i flip, uint8_t *to
 	_mm512_storeu_si512(to + i, _mm512_xor_si512(_mm512_loadu_si512(p + i), flip));
 }
 
+VNNI INLINE void flip_short(const uint8_t *p, int64_t n, __m512i flip, uint8_t *to)
+{
+	__mmask64 mask = (1ull << n) - 1;
+
+	_mm512_mask_storeu_epi8(to, mask, _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, p), flip));
+}
+
 VNNI static void widen(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst)
 {
 	const __m512i flip = _mm512_set1_epi8((char)(u8 ? 0 : 0x80));
+	uint8_t *to = dst;
 
-	if (n < BYTES) {
-		rvl_i8_as_uint8_avx2(p, runs, step, n, u8, dst);
-		return;
+	for (int64_t i = 0; i < runs; i++, to += n) {
+		if (n >= BYTES)
+			flip_long(p[i * step], n, flip, to);
+		else
+			flip_short(p[i * step], n, flip, to);
 	}
-	for (int64_t i = 0; i < runs; i++)
-		flip_all(p[i * step], n, flip, (uint8_t *)dst + i * n);
 }
 
 /* ---- all ---- */
@@ -241,7 +251,8 @@ VNNI void rvl_vnni_requant16(const int32_t *sum, const float *scale, const struc
 }
 
 const struct rvl_i8_kernels rvl_i8_avx512vnni = {
-	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .widen = widen,
-	.widened = 1, .tables = &rvl_i8_tables_avx512, .dw = &rvl_i8_dw_avx512, .convert = &rvl_i8_convert_avx512, .requant = rvl_vnni_requant16,
+	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .widen = widen, .widened = 1,
+	.least_run = 32, .tables = &rvl_i8_tables_avx512, .dw = &rvl_i8_dw_avx512, .convert = &rvl_i8_convert_avx512,
+	.requant = rvl_vnni_requant16,
 };
 #endif

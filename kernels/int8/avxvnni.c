@@ -23,12 +23,12 @@ TARGET INLINE vec flipped(vec v, const int flip)
 }
 
 /* Adds the products of four channels of every row. */
-TARGET INLINE void step(vec sum[MR][2], const uint8_t *const *a, int64_t k, const int8_t *w,
+TARGET INLINE void step(vec sum[MR][2], const uint8_t *const *a, int64_t k, const int8_t *w, int64_t ahead,
 			const int rows, const int flip)
 {
 	vec w0 = V_LOAD(w), w1 = V_LOAD(w + 4 * HALF);
 
-	_mm_prefetch((const char *)w + RVL_I8_AHEAD, _MM_HINT_T1);
+	rvl_i8_prefetch(w, ahead);
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i++) {
 		int32_t four;
@@ -50,14 +50,14 @@ TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const 
 	begin_sums(c, sum, rows);
 	for (int64_t t = 0; t < c->taps; t++, a += MR)
 		for (int64_t k = 0; k < c->kc; k += 4, w += 4 * NR)
-			step(sum, a, k, w, rows, flip);
+			step(sum, a, k, w, c->ahead, rows, flip);
 	end_sums(c, sum, rows);
 }
 
 #define TILE(rows) \
 	TARGET static void tile_##rows(const struct rvl_i8_gemm_call *c) \
 	{ \
-		if (c->x_u8 || c->widened) \
+		if (c->x_u8) \
 			tile(c, rows, 0); \
 		else \
 			tile(c, rows, 1); \
@@ -99,8 +99,7 @@ static void dw(const struct rvl_i8_dw_call *c)
 }
 
 const struct rvl_i8_kernels KERNELS = {
-	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .widen = rvl_i8_as_uint8_avx2,
-	.widened = 1, .tables = &rvl_i8_tables_avx2,
+	.mr = MR, .nr = NR, .kr = 4, .offset = { 128, 0 }, .gemm = gemm, .tables = &rvl_i8_tables_avx2,
 	.dw = &(const struct rvl_i8_dw) { .nr = DW_NR, .kr = 4, .run = dw, .slide = &rvl_i8_slide_dot },
 	.convert = &rvl_i8_convert_avx2, .requant = requant16,
 };

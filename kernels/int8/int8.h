@@ -30,6 +30,11 @@ struct rvl_i8_gemm_call {
 	const uint8_t *const *a;
 	int64_t taps, kc;
 	const void *w;		/* int8 [tap][kc / kr][nr][kr]; bits: tables.h */
+	/*
+	 * Bytes behind the weights in use of which a kernel may bring others into the second-level cache, those of the
+	 * next blocks of columns, too: processors do so only up to the end of a page. 0: they are in the cache.
+	 */
+	int64_t ahead;
 	const struct rvl_i8_quads *quads;	/* of the rows, of a set that sorts them; else NULL */
 	const struct rvl_i8_rest *rest;	/* of the weights, of a set that splits them; else NULL */
 	const int32_t *bias;	/* [nr], as all that follows corrected for the zero point */
@@ -112,7 +117,7 @@ struct rvl_i8_rest {
 struct rvl_i8_dw_call {
 	const uint8_t *const *p;
 	int64_t taps, pixels, x_step, channels;
-	/* [tile][taps / kr][nr][kr], int16 if the set widens, channels as rvl_i8_dw_channel() says */
+	/* [tile][taps / kr][nr][kr], int16 if the set multiplies int16, channels as rvl_i8_dw_channel() says */
 	const void *w;
 	const int32_t *bias;	/* [tile * nr], in the same order */
 	const float *scale;
@@ -148,12 +153,6 @@ struct rvl_i8_dw {
 };
 
 #define RVL_I8_TILE 1024	/* most sums of a tile */
-
-/*
- * How many bytes ahead weights are brought into the second-level cache, those of the next blocks of columns behind
- * those of a block. Processors do that themselves, but only up to the end of a page of memory.
- */
-#define RVL_I8_AHEAD 8192
 
 #define RVL_I8_DW_TAPS 256
 #define RVL_I8_BEYOND 32
@@ -228,10 +227,12 @@ struct rvl_i8_kernels {
 	void (*gemm)(const struct rvl_i8_gemm_call *c);
 	/*
 	 * Writes @runs runs of @n bytes, the first ones of p[0], p[step] and so on, one behind the other as int16, as
-	 * uint8, or as tables; NULL where gemm() reads bytes only. @widened: the bytes that it writes for each.
+	 * uint8, or as tables; NULL: there is none. gemm() also takes rows of bytes as they are, unless it is of a
+	 * set for split weights or tables. @widened: the bytes that it writes for each.
 	 */
 	void (*widen)(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst);
 	int widened;
+	int least_run;	/* bytes from which on copying a run as uint8 takes less time than it saves gemm() */
 	/*
 	 * Of a set that sorts quads, in place of widen(), for one run: subtracts @less from the values, of int8 with 128
 	 * added. @n is a multiple of @group. sort() lists the quads of widened rows.
@@ -260,6 +261,12 @@ struct rvl_i8_kernels {
 			uint8_t *dst);
 };
 
+/* Brings the line of weights @ahead bytes behind @w into the second-level cache. */
+static inline void rvl_i8_prefetch(const int8_t *w, int64_t ahead)
+{
+	__builtin_prefetch((const void *)((uintptr_t)w + (uintptr_t)ahead), 0, 2);
+}
+
 /*
  * The channel at position @i of a tile. Interleaving the taps of adjacent channels leaves the
  * channels in this order, and narrowing the sums to bytes restores the natural one.
@@ -277,9 +284,6 @@ extern const struct rvl_i8_slide rvl_i8_slide_pairs, rvl_i8_slide_dot;	/* order 
 extern const struct rvl_i8_kernels rvl_i8_tables_sse41, rvl_i8_tables_avx2, rvl_i8_tables_avx512;
 extern const struct rvl_i8_kernels rvl_i8_bytes_avx2, rvl_i8_split_avx2;
 extern const struct rvl_i8_kernels rvl_i8_sse41, rvl_i8_avx2, rvl_i8_avxvnni, rvl_i8_avx512vnni, rvl_i8_amx;
-
-/* The widen() of sets that multiply uint8. */
-void rvl_i8_as_uint8_avx2(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst);
 
 /* Those of AVX512-VNNI that AMX uses, too. */
 extern const struct rvl_i8_dw rvl_i8_dw_avx512;

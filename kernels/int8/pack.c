@@ -178,14 +178,20 @@ static bool sorts(const struct rvl_i8_mat *m, const struct rvl_i8_source *s)
 	       k * (f->mr * f->widened + f->nr) <= SORTED_BLOCK;
 }
 
+/* Whether the channels of a tap are not adjacent, or do not fill the steps of the kernel. */
+static bool gathers_rows(const struct rvl_i8_kernels *f, const struct rvl_i8_source *s)
+{
+	return s->scattered || !s->kc || s->kc % f->kr;
+}
+
 /*
- * Rows of int8 are copied as uint8, which takes less time than to convert each step for every block of columns.
+ * Rows of int8 are copied as uint8 if that takes less time than to convert each step for every block of columns.
  * Products of few rows of int16 are limited by the memory of the weights, and a copy of a row has few uses.
  */
 static bool copies_rows(const struct rvl_i8_kernels *f, const struct rvl_i8_source *s, bool x_u8)
 {
 	if (f->widened == 1)
-		return !x_u8;
+		return !x_u8 && s->kc * (gathers_rows(f, s) ? s->taps : 1) >= f->least_run;
 	return f->widen && s->rows >= (int64_t)f->mr * WIDE_TILES;
 }
 
@@ -308,7 +314,7 @@ struct rvl_i8_mat *rvl_i8_pack(struct rvl_kernel *k, const struct rvl_i8_source 
 	m->widens = bits || copies_rows(m->f, s, m->x_u8);
 	if (!bits)
 		choose_bytes(m, s, q);
-	m->gathers = s->scattered || !s->kc || s->kc % m->f->kr;
+	m->gathers = gathers_rows(m->f, s);
 	m->taps = m->gathers ? 1 : m->planes * s->taps;
 	m->kc = m->gathers ? rvl_round_up(m->planes * s->taps * s->kc, m->f->kr) : s->kc;
 	if (!m->kc)	/* a sum of nothing still reads a step of zeros */

@@ -15,6 +15,8 @@
 #define MEMORY (4 << 20)	/* bytes of the tiles of all parts, unless one tile is larger */
 #define TABLE_MEMORY (640 << 10)	/* likewise where they are tables */
 #define CACHED_WEIGHTS (256 << 10)	/* bytes that stay in the second-level cache */
+#define FAR_WEIGHTS (32 << 10)	/* bytes that are no more in it when a network's next run reads them */
+#define AHEAD 8192	/* bytes that weights are brought into it ahead */
 
 /* How the rows and columns are divided, and the memory of each part. */
 struct split {
@@ -49,17 +51,29 @@ static int64_t tile_memory(const struct rvl_i8_mat *m)
 }
 
 /*
- * How many tiles of rows each of @parts parts prepares together: several if weights do not stay in
+ * How many tiles of rows each of @parts parts prepares together: several if its weights do not stay in
  * the cache, which are then read once for all of them, but no more than the part computes.
  */
 static int64_t tiles_ahead(const struct rvl_i8_mat *m, const struct split *s, int64_t parts)
 {
 	int64_t memory = rvl_least(tile_memory(m), AHEAD_MEMORY / parts);
 	int64_t most = rvl_least(s->by_columns ? s->tiles : rvl_ceil_div(s->tiles, parts), MAX_TILES);
+	int64_t blocks = s->by_columns ? rvl_ceil_div(m->blocks, parts) : m->blocks;
 
-	if (m->blocks * rvl_i8_block_bytes(m) <= CACHED_WEIGHTS || s->tile_bytes > memory)
+	if (blocks * rvl_i8_block_bytes(m) <= CACHED_WEIGHTS || s->tile_bytes > memory)
 		return 1;
 	return rvl_least(memory / s->tile_bytes, most);
+}
+
+/*
+ * Parts of columns, each of which gathers all rows, or copies them: a few if that is @slow. Otherwise a part has two
+ * blocks of columns at least where it copies several tiles, unless these are a few parts only.
+ */
+static int64_t most_by_columns(const struct rvl_i8_mat *m, const struct split *s, bool slow)
+{
+	if (slow || (s->row_bytes && s->tiles > 1))
+		return rvl_least(m->blocks, slow || m->blocks < 2 * FEW_TILES ? FEW_TILES : m->blocks / 2);
+	return m->blocks;
 }
 
 /* Rows are spread evenly over the tiles, in pairs, and tiles over at most @most parts. */
@@ -84,8 +98,7 @@ static struct split split_of(const struct rvl_i8_mat *m, int64_t rows, int64_t m
 	s.tile_bytes = pointer_bytes(m, s.taps) + rvl_round_up(s.step * s.row_bytes, 64) + quad_bytes(m, s.kc);
 	slow = s.row_bytes && (!m->widens || m->f->widened > 1);
 	s.by_columns = m->blocks > 1 && s.tiles < (slow ? FEW_TILES : 2 * MAX_ITEMS);
-	parts = rvl_least(s.by_columns ? m->blocks : s.tiles, slow && s.by_columns ? FEW_TILES : MAX_ITEMS);
-	parts = rvl_least(parts, most);
+	parts = rvl_least(s.by_columns ? most_by_columns(m, &s, slow) : s.tiles, rvl_least(MAX_ITEMS, most));
 	s.ahead = tiles_ahead(m, &s, parts);
 	s.part_bytes = s.ahead * s.tile_bytes + s.narrow_bytes;
 	s.items = rvl_least(parts, (m->bits ? TABLE_MEMORY : MEMORY) / s.part_bytes);
@@ -258,6 +271,17 @@ static void compute_floats(const struct run *r, const struct rvl_i8_gemm_call *t
 			y[i * j->f32.row_step + n * j->f32.column_step] = part[i * f->nr + n];
 }
 
+/*
+ * Whether weights are worth bringing into the cache ahead. A tile of few rows reads them so fast that asking for them
+ * takes longer.
+ */
+static bool is_far(const struct run *r)
+{
+	const struct rvl_i8_mat *m = r->j->m;
+
+	return r->s.step > m->f->mr / 4 && m->groups * m->blocks * rvl_i8_block_bytes(m) > FAR_WEIGHTS;
+}
+
 /* What the calls of all tiles have in common. */
 static struct rvl_i8_gemm_call call_of(const struct run *r)
 {
@@ -266,6 +290,7 @@ static struct rvl_i8_gemm_call call_of(const struct run *r)
 	return (struct rvl_i8_gemm_call) {
 		.taps = r->s.taps, .kc = r->s.kc, .y_stride = r->j->y_stride, .planes = m->bits,
 		.is_signed = m->is_signed, .x_u8 = m->x_u8, .widened = m->widens, .post = &m->post,
+		.ahead = is_far(r) ? AHEAD : 0,
 	};
 }
 

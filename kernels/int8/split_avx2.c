@@ -139,7 +139,7 @@ TARGET INLINE void as_uint8(const uint8_t *p, int64_t n, vec flip, uint8_t *to)
 	}
 }
 
-TARGET void rvl_i8_as_uint8_avx2(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst)
+TARGET static void widen(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst)
 {
 	const vec flip = V_SET1_8((char)(u8 ? 0 : 0x80));
 
@@ -149,6 +149,6 @@ TARGET void rvl_i8_as_uint8_avx2(const uint8_t *const *p, int64_t runs, int64_t 
 
 const struct rvl_i8_kernels rvl_i8_split_avx2 = {
 	.mr = MR, .nr = NR, .kr = RVL_I8_QUAD, .widened = 1, .offset = { 128, 0 }, .gemm = gemm,
-	.widen = rvl_i8_as_uint8_avx2, .convert = &rvl_i8_convert_avx2, .requant = requant16,
+	.widen = widen, .convert = &rvl_i8_convert_avx2, .requant = requant16,
 };
 #endif

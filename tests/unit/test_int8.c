@@ -10,6 +10,7 @@
 
 #include "int8/product.h"
 #include "int8/shapes.h"
+#include "int8/sums.h"
 #include "isa.h"
 #include "kernels/guarded.h"
 #include "rivulet_kernels.h"
@@ -812,10 +813,9 @@ START_TEST(a_step_serves_a_window)
 }
 END_TEST
 
-/* Proves that copies of bytes do not keep threads from work: one row is divided by its 16 blocks of columns. */
-static const char *const copying[] = { "avx2", "avxvnni", "avx512vnni" };
+static const char *const copying[] = { "avx2", "avx512vnni" };
 
-/* Sets that multiply uint8 copy rows of int8 once, which does not limit the parts of the work. */
+/* Proves that copies of bytes do not keep threads from work: one row is divided by its blocks of columns. */
 START_TEST(rows_of_int8_are_divided_like_those_of_uint8)
 {
 	const int64_t columns = 256;
@@ -905,6 +905,26 @@ START_TEST(one_set_is_used)
 	}
 	ck_assert_uint_eq(used, 1);
 	ck_assert_uint_ge(i, 1);
+}
+END_TEST
+
+/* Proves that sets whose products are of bytes multiply those of zero points that only a run knows by them, too. */
+START_TEST(sums_of_bytes_are_used_where_a_set_has_them)
+{
+	static const char *const dots[] = { "avxvnni", "avx512vnni", "amx", "dotprod", "i8mm" };
+	struct rvl_cpu_set set;
+
+	for (uint32_t i = 0; rvl_cpu_set(i, &set); i++) {
+		bool has = false;
+
+		if (!set.available)
+			continue;
+		for (size_t k = 0; k < sizeof(dots) / sizeof(dots[0]); k++)
+			has |= !strcmp(set.name, dots[k]);
+		ck_assert_int_eq(rvl_cpu_force(set.name, NULL), 0);
+		ck_assert_msg(rvl_i8_has_sums() == has, "%s", set.name);
+	}
+	rvl_cpu_force(NULL, NULL);
 }
 END_TEST
 
@@ -1059,6 +1079,7 @@ int main(void)
 	tcase_add_test(sets, tables_are_used_where_they_are_faster);
 	tcase_add_test(sets, rows_are_sorted_where_it_is_faster);
 	tcase_add_test(sets, one_set_is_used);
+	tcase_add_test(sets, sums_of_bytes_are_used_where_a_set_has_them);
 	tcase_add_test(sets, scratch_is_limited);
 	tcase_add_test(sets, an_absent_set_is_not_used);
 	tcase_add_test(sets, stochastic_products_obey_the_set);
