@@ -2,7 +2,8 @@
 /*
  * Hides from a program what x86 processors have beyond AVX2 and FMA, so that a library that chooses its
  * kernels by CPUID chooses those of AVX2. To be loaded by LD_PRELOAD. The kernel makes CPUID raise SIGSEGV
- * (arch_prctl(2), ARCH_SET_CPUID); the handler executes it and clears bits of the result.
+ * (arch_prctl(2), ARCH_SET_CPUID); the handler executes it and clears bits of the result. The C library has
+ * chosen its own functions before, and a program that blocks or handles SIGSEGV itself ends at CPUID.
  */
 #define _GNU_SOURCE
 #include <signal.h>

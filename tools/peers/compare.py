@@ -60,7 +60,9 @@ def python_of(cache, peers):
 
 def avx2_only(cache):
     """The library that hides what a processor has beyond AVX2 from the program that loads it."""
-    path = os.path.join(cache, "avx2_only.so")
+    path = os.path.join(os.path.abspath(cache), "avx2_only.so")
+    if set(path) & set(" :"):
+        raise Failed(f"{path}: the dynamic linker divides LD_PRELOAD at spaces and colons; choose another --cache")
     subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", path, os.path.join(HERE, "avx2_only.c")], check=True)
     return path
 
@@ -89,6 +91,7 @@ class Comparison:
     # ---- models ----
 
     def prefix(self):
+        """Of the files of networks, which is in the names of their figures."""
         return "" if self.opt.weights == "uniform" else self.opt.weights + "-"
 
     def network(self, name, kind):
@@ -159,6 +162,8 @@ class Comparison:
                           "--runs", str(runs), "--warmup", "3", "--depth", "0", "--json"])
         report = json.loads(text)
         self.device = report["device"]
+        if self.opt.avx2 and "(avx2)" not in self.device:
+            raise Failed(f"--avx2: rivulet runs on {self.device}")
         if threads > 1:
             return report["latency_median_s"]
         return report["processor_min_s" if self.opt.float else "processor_median_s"]
@@ -211,7 +216,7 @@ class Comparison:
                 break
             for s in sides:
                 times[s].append(self.burst(s, threads, self.runs_of(first[s])))
-        ratio = self.report(case.name + suffix_of(threads), us, times)
+        ratio = self.report(("avx2-" if self.opt.avx2 else "") + case.name + suffix_of(threads), us, times)
         self.ratios.setdefault(threads, []).append(ratio)
 
     def report(self, name, us, times):

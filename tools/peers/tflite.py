@@ -156,16 +156,17 @@ class Converter:
                 s.BuiltinOptions.ReducerOptions, o)
 
     def transpose(self, node):
-        """The image in NHWC is what the tensor holds. Only a Reshape may read it; and it is an input or output."""
-        if attributes(node)["perm"] not in (TO_NHWC, TO_NCHW):
+        """The image in NHWC is what the tensor holds. It is an input, or only a Reshape may read it."""
+        perm = attributes(node)["perm"]
+        if perm != TO_NHWC and not (perm == TO_NCHW and self.is_nhwc(node.input[0])):
             raise NotImplementedError("Transpose of other than an image")
         self.at[node.output[0]] = self.value(node.input[0])
 
-    def first(self, name):
-        """The dimensions of an input's tensor."""
-        is_nhwc = any(n.op_type == "Transpose" and n.input[0] == name and attributes(n)["perm"] == TO_NCHW
-                      for n in self.graph.node)
-        return self.shape[name] if is_nhwc else self.dims(name)
+    def is_nhwc(self, name):
+        """Whether an input is an image in NHWC: all that read it make it NCHW."""
+        readers = [n for n in self.graph.node if name in n.input]
+        return readers and name in [i.name for i in self.graph.input] and \
+            all(n.op_type == "Transpose" and attributes(n)["perm"] == TO_NCHW for n in readers)
 
     def reshape(self, node):
         o = s.ReshapeOptionsT()
@@ -219,7 +220,7 @@ class Converter:
     def convert(self):
         inputs = [i.name for i in self.graph.input]
         for name in inputs:
-            self.at[name] = self.tensor(self.first(name))
+            self.at[name] = self.tensor(self.shape[name] if self.is_nhwc(name) else self.dims(name))
         results = self.nodes()
         g = s.SubGraphT()
         g.tensors, g.operators = self.tensors, self.operators
