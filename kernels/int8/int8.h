@@ -153,7 +153,6 @@ struct rvl_i8_dw {
 };
 
 #define RVL_I8_TILE 1024	/* most sums of a tile */
-
 #define RVL_I8_DW_TAPS 256
 #define RVL_I8_BEYOND 32
 

@@ -118,27 +118,17 @@ TARGET INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows)
 
 GEMM_OF_SIX
 
-/* Vectors, the last of which ends with the run; or bytes. */
+/* Converts a run of int8, which has the inputs of a window at least: vectors, the last of which ends with it. */
 TARGET INLINE void as_uint8(const uint8_t *p, int64_t n, vec flip, uint8_t *to)
 {
-	const half flip16 = V_FIRST(flip);
-	int64_t i = 0;
+	int64_t last = n - (int64_t)sizeof(vec);
 
-	if (n >= (int64_t)sizeof(vec)) {
-		for (; i + (int64_t)sizeof(vec) < n; i += sizeof(vec))
-			V_STORE(to + i, V_XOR(V_LOAD(p + i), flip));
-		i = n - (int64_t)sizeof(vec);
+	for (int64_t i = 0; i < last; i += sizeof(vec))
 		V_STORE(to + i, V_XOR(V_LOAD(p + i), flip));
-	} else if (n >= (int64_t)sizeof(half)) {
-		V_STORE_BYTES(to, _mm_xor_si128(V_LOAD_BYTES(p), flip16));
-		i = n - (int64_t)sizeof(half);
-		V_STORE_BYTES(to + i, _mm_xor_si128(V_LOAD_BYTES(p + i), flip16));
-	} else {
-		for (; i < n; i++)
-			to[i] = p[i] ^ (uint8_t)_mm_cvtsi128_si32(flip16);
-	}
+	V_STORE(to + last, V_XOR(V_LOAD(p + last), flip));
 }
 
+/* Rows of uint8 are read where they lie. To convert each quad of int8 in every block takes longer than a copy. */
 TARGET static void widen(const uint8_t *const *p, int64_t runs, int64_t step, int64_t n, bool u8, void *dst)
 {
 	const vec flip = V_SET1_8((char)(u8 ? 0 : 0x80));
