@@ -15,6 +15,7 @@
 
 static void user_free(struct rvl_manager *m, struct rvl_user *u)
 {
+	sd_event_source_disable_unref(u->intake.retry);
 	rvl_fair_leave(&m->sched.fair, &u->share);
 	rvl_list_del(&u->link);
 	free(u);

@@ -183,6 +183,36 @@ START_TEST(users)
 }
 END_TEST
 
+static int on_timer(sd_event_source *source, uint64_t usec, void *data)
+{
+	(void)source;
+	(void)usec;
+	(void)data;
+	return 0;
+}
+
+/* Proves that the timer of connections that wait for a receiver ends with its user, of whom it has the address. */
+START_TEST(a_user_is_freed_with_its_timer)
+{
+	struct rvl_manager m = { .cfg.user_bytes = 1000 };
+	sd_event_source *timer;
+	struct rvl_user *u;
+
+	rvl_list_init(&m.users);
+	rvl_fair_init(&m.sched.fair);
+	ck_assert_int_ge(sd_event_new(&m.event), 0);
+	u = rvl_user_get(&m, 5);
+	ck_assert_int_ge(sd_event_add_time_relative(m.event, &u->intake.retry, CLOCK_MONOTONIC, USEC_PER_SEC, 0,
+						    on_timer, u), 0);
+	timer = sd_event_source_ref(u->intake.retry);
+	rvl_user_put(u);
+	ck_assert_ptr_eq(m.users.next, &m.users);
+	ck_assert_int_eq(sd_event_source_get_enabled(timer, NULL), SD_EVENT_OFF);
+	sd_event_source_unref(timer);
+	sd_event_unref(m.event);
+}
+END_TEST
+
 /*
  * Proves that a user in debt is kept when it leaves, and that the number of such users is limited.
  */
@@ -292,6 +322,7 @@ int main(void)
 	tcase_add_loop_test(t, never_measured, 0, 2);
 	tcase_add_test(t, accurate);
 	tcase_add_test(t, users);
+	tcase_add_test(t, a_user_is_freed_with_its_timer);
 	tcase_add_test(t, users_in_debt);
 	tcase_add_test(t, catalog);
 	tcase_add_test(t, log_lines);
