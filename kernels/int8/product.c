@@ -71,8 +71,12 @@ static int64_t tiles_ahead(const struct rvl_i8_mat *m, const struct split *s, in
  */
 static int64_t most_by_columns(const struct rvl_i8_mat *m, const struct split *s, bool slow)
 {
-	if (slow || (s->row_bytes && s->tiles > 1))
-		return rvl_least(m->blocks, slow || m->blocks < 2 * FEW_TILES ? FEW_TILES : m->blocks / 2);
+	int64_t few = rvl_least(m->blocks, FEW_TILES);
+
+	if (slow)
+		return few;
+	if (s->row_bytes && s->tiles > 1)
+		return m->blocks / 2 > few ? m->blocks / 2 : few;
 	return m->blocks;
 }
 

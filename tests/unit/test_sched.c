@@ -194,7 +194,7 @@ static int on_timer(sd_event_source *source, uint64_t usec, void *data)
 /* Proves that the timer of connections that wait for a receiver ends with its user, of whom it has the address. */
 START_TEST(a_user_is_freed_with_its_timer)
 {
-	struct rvl_manager m = { .cfg.user_bytes = 1000 };
+	struct rvl_manager m = { 0 };
 	sd_event_source *timer;
 	struct rvl_user *u;
 

@@ -8,7 +8,6 @@
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -21,7 +20,7 @@ struct leaf {
 	uint32_t a, b, c, d;
 };
 
-/* Bits of leaf 7. Not hidden: what has other names than AVX-512, AMX and AVX of later processors. */
+/* The bits that are cleared in leaf 7, by subleaf. */
 static const struct leaf hidden[] = {
 	{
 		/* AVX-512: F, DQ, IFMA, PF, ER, CD, BW, VL */

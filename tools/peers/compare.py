@@ -88,6 +88,10 @@ class Comparison:
         if opt.avx2:
             self.environment["LD_PRELOAD"] = avx2_only(opt.cache)
 
+    def hidden(self):
+        """Begins the names of figures where --avx2 hides a part of the processor."""
+        return "avx2-" if self.opt.avx2 else ""
+
     # ---- models ----
 
     def prefix(self):
@@ -216,7 +220,7 @@ class Comparison:
                 break
             for s in sides:
                 times[s].append(self.burst(s, threads, self.runs_of(first[s])))
-        ratio = self.report(("avx2-" if self.opt.avx2 else "") + case.name + suffix_of(threads), us, times)
+        ratio = self.report(self.hidden() + case.name + suffix_of(threads), us, times)
         self.ratios.setdefault(threads, []).append(ratio)
 
     def report(self, name, us, times):
@@ -235,7 +239,7 @@ class Comparison:
 
     def summary(self):
         for threads, ratios in self.ratios.items():
-            name = f"cpu.float.ratio{suffix_of(threads)}"
+            name = f"cpu.{self.hidden()}float.ratio{suffix_of(threads)}"
             print(f"figure {name}.mean {statistics.geometric_mean(ratios):.2f} x")
             print(f"figure {name}.max {max(ratios):.2f} x")
 
