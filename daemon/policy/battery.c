@@ -214,10 +214,17 @@ static uint32_t distance(uint32_t a, uint32_t b)
 	return a > b ? a - b : b - a;
 }
 
+/*
+ * The drain may be far too high, as where a coarse gauge stepped between two uevents, and must not make
+ * every reading plausible.
+ */
 static uint64_t plausible(const struct rvl_gauge *g, uint64_t now)
 {
-	return RVL_GAUGE_JUMP + (RVL_GAUGE_RATE + 4ull * g->drain) * ((now - g->at) / 1000) /
-				 (NSEC / 1000);
+	uint64_t rate = RVL_GAUGE_RATE + 4ull * g->drain;
+
+	if (rate > RVL_GAUGE_RATE_MAX)
+		rate = RVL_GAUGE_RATE_MAX;
+	return RVL_GAUGE_JUMP + rate * ((now - g->at) / 1000) / (NSEC / 1000);
 }
 
 /* A jump is accepted after several readings over some time have confirmed it. */

@@ -236,7 +236,8 @@ static bool feed(struct rvl_gauge *g, uint64_t now, uint32_t ppm)
 }
 
 /*
- * A change is a jump if it exceeds 5 % plus 1 % a second plus four times the drain of the battery.
+ * A change is a jump if it exceeds 10 %, plus 0.1 % a second, plus four times the drain of the battery;
+ * but what is added to 10 % is no more than 1 % a second.
  */
 START_TEST(plausible_changes)
 {
@@ -258,6 +259,27 @@ START_TEST(plausible_changes)
 	ck_assert_uint_eq(g.rejected, 1);
 	ck_assert_uint_eq(g.charge, 500000);
 	ck_assert_uint_eq(g.at, SEC);
+	most = RVL_GAUGE_JUMP + 2 * RVL_GAUGE_RATE_MAX;
+	g = (struct rvl_gauge){ .known = true, .charge = 500000, .at = SEC, .drain = UINT32_MAX };
+	ck_assert(!feed(&g, 3 * SEC, 500000 - most - 1));
+	ck_assert(feed(&g, 3 * SEC, 500000 - most));
+}
+END_TEST
+
+/*
+ * A gauge that steps by 1 % between two uevents, 5 ms apart, shows a drain of two full batteries a second.
+ * An empty battery is no more plausible then.
+ */
+START_TEST(step_between_uevents)
+{
+	struct rvl_gauge g = { 0 };
+
+	feed(&g, SEC, 500000);
+	feed(&g, 11 * SEC, 500000);
+	feed(&g, 11 * SEC + 5000000, 490000);
+	ck_assert_uint_gt(g.drain, RVL_PPM);
+	ck_assert(!feed(&g, 12 * SEC, 0));
+	ck_assert_uint_eq(g.charge, 490000);
 }
 END_TEST
 
@@ -970,6 +992,7 @@ int main(void)
 	tcase_add_test(t, amounts);
 	tcase_add_test(t, sums);
 	tcase_add_test(t, plausible_changes);
+	tcase_add_test(t, step_between_uevents);
 	tcase_add_test(t, confirmed);
 	tcase_add_test(t, drain);
 	tcase_add_test(t, interval);
