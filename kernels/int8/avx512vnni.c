@@ -3,7 +3,7 @@
  * Micro-kernels for AVX512-VNNI. VPDPBUSD adds four products of uint8 by int8 exactly, without
  * saturation. int8 activations are offset by 128, for which the packed bias corrects.
  */
-#include "int8/int8.h"
+#include "int8/range.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -15,24 +15,7 @@
 #define MR 12
 #define NR 32
 
-/* Clamps above, rounds; what is not a number becomes the least number, as the scalar code has it. */
-VNNI INLINE __m512i rounded(__m512i sum, __m512 scale, __m512 hi)
-{
-	return _mm512_cvtps_epi32(_mm512_min_ps(hi, _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale)));
-}
-
-VNNI INLINE __m512i rounded16(__m512i a, __m512i b, const struct rvl_i8_post *post)
-{
-	return _mm512_adds_epi16(_mm512_packs_epi32(a, b), _mm512_set1_epi16((int16_t)post->zp));
-}
-
-/* Clamps in int8 and gives the result its sign. */
-VNNI INLINE __m512i finish(__m512i v, const struct rvl_i8_post *post)
-{
-	v = _mm512_max_epi8(v, _mm512_set1_epi8((char)post->least));
-	v = _mm512_min_epi8(v, _mm512_set1_epi8((char)post->most));
-	return _mm512_xor_si512(v, _mm512_set1_epi8((char)post->flip));
-}
+RVL_I8_RANGE(VNNI, , __m512i, _mm512)
 
 /* ---- matrix product ---- */
 
@@ -71,15 +54,14 @@ VNNI INLINE void step(__m512i sum[MR][2], const uint8_t *const *a, int64_t k, co
 }
 
 /*
- * Stores rows @row and @row + 1, the second one if @both. Narrowing works on lanes of 128 bits: dword
- * 4 l + 2 r + h of the bytes holds columns of row r, from column 4 l (h = 0) or 16 + 4 l (h = 1). A
- * masked store takes several times as long as a whole one.
+ * Stores rows @row and @row + 1, the second one if @both. Narrowing, to uint8 or int8, works on lanes of
+ * 128 bits: dword 4 l + 2 r + h of the bytes holds columns of row r, from column 4 l (h = 0) or 16 + 4 l
+ * (h = 1). A masked store takes several times as long as a whole one.
  */
-VNNI INLINE void store_rows(const struct rvl_i8_gemm_call *c, int row, __m512i a, __m512i b,
-			    const int whole, bool both)
+VNNI INLINE void store_rows(const struct rvl_i8_gemm_call *c, int row, __m512i bytes, const int whole, bool both)
 {
 	const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-	__m512i v = _mm512_permutexvar_epi32(order, finish(_mm512_packs_epi16(a, b), c->post));
+	__m512i v = _mm512_permutexvar_epi32(order, bytes);
 	__mmask32 mask = whole ? ~0u : (1u << c->cols) - 1;
 	__m256i low = _mm512_castsi512_si256(v), high = _mm512_extracti64x4_epi64(v, 1);
 	uint8_t *y = c->y + row * c->y_stride;
@@ -95,13 +77,15 @@ VNNI INLINE void store_rows(const struct rvl_i8_gemm_call *c, int row, __m512i a
 }
 
 /* All rows of @rows but perhaps the last one exist. */
-VNNI INLINE void store_tile(const struct rvl_i8_gemm_call *c, __m512i narrow[MR + 1], const int rows,
-			    const int whole)
+VNNI INLINE void store_tile(const struct rvl_i8_gemm_call *c, const __m512i narrow[MR], const struct range *range,
+			    const int rows, const int whole)
 {
-	narrow[rows] = narrow[rows - 1];
 #pragma GCC unroll 12
-	for (int i = 0; i < rows; i += 2)
-		store_rows(c, i, narrow[i], narrow[i + 1], whole, i + 2 < rows || i + 1 < c->rows);
+	for (int i = 0; i < rows; i += 2) {
+		__m512i bytes = bytes_of(narrow[i], narrow[i + 1 < rows ? i + 1 : i], range);
+
+		store_rows(c, i, bytes, whole, i + 2 < rows || i + 1 < c->rows);
+	}
 }
 
 /* Sums as scaled floats, below 2^31 after the clamp if the scales do not imply it. */
@@ -144,7 +128,8 @@ VNNI INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const in
 	const uint8_t *const *a = c->a;
 	const int64_t taps = c->taps, kc = c->kc, ahead = c->ahead;
 	const int8_t *w = c->w;
-	__m512i sum[MR][2], narrow[MR + 1];
+	__m512i sum[MR][2], narrow[MR];
+	struct range range;
 	__m512 scaled[MR][2];
 
 #pragma GCC unroll 12
@@ -162,15 +147,17 @@ VNNI INLINE void tile(const struct rvl_i8_gemm_call *c, const int rows, const in
 		store_sums(c->sums, sum, rows);
 		return;
 	}
+	range = range_of(c->post);
 	scale_sums(c, scaled, sum, rows);
 #pragma GCC unroll 12
 	for (int i = 0; i < rows; i++)
-		narrow[i] = rounded16(_mm512_cvtps_epi32(scaled[i][0]),
-				      _mm512_cvtps_epi32(scaled[i][1]), c->post);
+		narrow[i] = _mm512_packs_epi32(_mm512_cvtps_epi32(scaled[i][0]),
+					       _mm512_cvtps_epi32(scaled[i][1]));
+	place(narrow, rows, &range);
 	if (c->cols >= NR)
-		store_tile(c, narrow, rows, 1);
+		store_tile(c, narrow, &range, rows, 1);
 	else
-		store_tile(c, narrow, rows, 0);
+		store_tile(c, narrow, &range, rows, 0);
 }
 
 typedef void (*tile_fn)(const struct rvl_i8_gemm_call *c);
@@ -241,13 +228,12 @@ VNNI static void widen(const uint8_t *const *p, int64_t runs, int64_t step, int6
 VNNI void rvl_vnni_requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
 			     uint8_t *dst)
 {
-	__m512i v = rounded(_mm512_loadu_si512(sum), _mm512_loadu_ps(scale), _mm512_set1_ps(post->hi));
-	__m128i q;
+	__m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(sum)), _mm512_loadu_ps(scale));
+	__m512i v = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(post->hi), scaled));
 
 	v = _mm512_add_epi32(_mm512_max_epi32(v, _mm512_set1_epi32(post->least - post->zp)),
 			     _mm512_set1_epi32(post->zp));
-	q = _mm512_cvtepi32_epi8(v);
-	_mm_storeu_si128((__m128i *)dst, _mm_xor_si128(q, _mm_set1_epi8((char)post->flip)));
+	_mm_storeu_si128((__m128i *)dst, _mm512_cvtepi32_epi8(v));
 }
 
 const struct rvl_i8_kernels rvl_i8_avx512vnni = {

@@ -68,6 +68,7 @@ GEMM_OF_SIX
 /* ---- depthwise ---- */
 
 #define DW_NR 32
+RVL_I8_RANGE(TARGET, _256, vec, _mm256)
 #define NAME(x) x##_256
 #define OP(x) _mm256_##x
 #define BYTES 32

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "int8/int8.h"
+#include "int8/range.h"
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 #define INLINE static inline __attribute__((always_inline))
@@ -15,6 +15,7 @@
 
 /* ---- 512 bits ---- */
 
+RVL_I8_RANGE(TARGET, _512, __m512i, _mm512)
 #define NAME(x) x##_512
 #define OP(x) _mm512_##x
 #define vec __m512i
@@ -37,6 +38,7 @@ TARGET INLINE void store_part_512(uint8_t *p, __m512i v, int64_t n)
 
 /* ---- 256 bits ---- */
 
+RVL_I8_RANGE(TARGET, _256, __m256i, _mm256)
 #define NAME(x) x##_256
 #define OP(x) _mm256_##x
 #define vec __m256i
@@ -59,6 +61,7 @@ TARGET INLINE void store_part_256(uint8_t *p, __m256i v, int64_t n)
 
 /* ---- 128 bits ---- */
 
+RVL_I8_RANGE(TARGET, _128, __m128i, _mm)
 #define NAME(x) x##_128
 #define OP(x) _mm_##x
 #define vec __m128i

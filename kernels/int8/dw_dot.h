@@ -3,8 +3,8 @@
  * Depthwise kernels that add four taps of a channel with one VPDPBUSD, for registers of a size that the
  * including file defines; it may include this file once for each size. TARGET; NAME(x): x with the size
  * as its suffix; vec and vecps, registers of BYTES; OP(x): the intrinsic function of this size; XOR and
- * DPBUSD; NAME(load_part)(p, n) and NAME(store_part)(p, v, n) of less than BYTES. A tile has DW_NR channels, of which
- * a register has the first ones.
+ * DPBUSD; the functions of RVL_I8_RANGE(); NAME(load_part)(p, n) and NAME(store_part)(p, v, n) of less than
+ * BYTES. A tile has DW_NR channels, of which a register has the first ones.
  */
 
 TARGET INLINE vec NAME(load)(const void *p)
@@ -37,7 +37,7 @@ struct NAME(row) {
 	vecps scale[4];
 	uint8_t *y;
 	vec sign;		/* makes unsigned bytes of int8 */
-	vec zp, least, most, flip;
+	struct NAME(range) range;
 	vecps hi;
 	bool bounded;
 };
@@ -48,9 +48,7 @@ TARGET INLINE struct NAME(row) NAME(row_of)(const struct rvl_i8_dw_call *c, int6
 		.at = at, .n = n, .w = (const int8_t *)c->w + at * c->taps,
 		.y = c->y + at,
 		.sign = OP(set1_epi8)(c->x_u8 ? 0 : (char)0x80),
-		.zp = OP(set1_epi16)((int16_t)c->post->zp),
-		.least = OP(set1_epi8)((char)c->post->least), .most = OP(set1_epi8)((char)c->post->most),
-		.flip = OP(set1_epi8)((char)c->post->flip),
+		.range = NAME(range_of)(c->post),
 		.hi = OP(set1_ps)(c->post->hi), .bounded = c->post->bounded,
 	};
 
@@ -92,7 +90,7 @@ TARGET INLINE void NAME(weights)(const struct NAME(row) *r, int group, vec w[4])
 TARGET INLINE void NAME(end)(const struct NAME(row) *r, const vec sum[4], uint8_t *y, const int whole)
 {
 	vecps scaled[4];
-	vec q[4], v;
+	vec v[2], bytes;
 
 #pragma GCC unroll 4
 	for (int j = 0; j < 4; j++)
@@ -102,15 +100,15 @@ TARGET INLINE void NAME(end)(const struct NAME(row) *r, const vec sum[4], uint8_
 		for (int j = 0; j < 4; j++)
 			scaled[j] = OP(min_ps)(r->hi, scaled[j]);
 	}
-#pragma GCC unroll 4
-	for (int j = 0; j < 4; j++)
-		q[j] = OP(cvtps_epi32)(scaled[j]);
-	v = OP(packs_epi16)(OP(adds_epi16)(OP(packs_epi32)(q[0], q[1]), r->zp), OP(adds_epi16)(OP(packs_epi32)(q[2], q[3]), r->zp));
-	v = XOR(OP(min_epi8)(OP(max_epi8)(v, r->least), r->most), r->flip);
+#pragma GCC unroll 2
+	for (int j = 0; j < 2; j++)
+		v[j] = OP(packs_epi32)(OP(cvtps_epi32)(scaled[2 * j]), OP(cvtps_epi32)(scaled[2 * j + 1]));
+	NAME(place)(v, 2, &r->range);
+	bytes = NAME(bytes_of)(v[0], v[1], &r->range);
 	if (whole)
-		memcpy(y, &v, sizeof(v));
+		memcpy(y, &bytes, sizeof(bytes));
 	else
-		NAME(store_part)(y, v, r->n);
+		NAME(store_part)(y, bytes, r->n);
 }
 
 /* ---- any windows ---- */

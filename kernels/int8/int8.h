@@ -12,13 +12,14 @@
 
 #include "int8/convert.h"
 
-/* Requantisation of a sum. Results are computed as int8 and changed to uint8 by the last XOR. */
+/* Requantisation of a sum, in the values of the type of the result. */
 struct rvl_i8_post {
 	float lo, hi;		/* clamp before rounding, zero point subtracted */
-	int32_t zp;		/* zero point of the int8 result */
-	int32_t least, most;	/* clamp of the int8 result */
-	bool bounded;		/* no scaled sum reaches 2^31: the clamp of the int8 result suffices */
-	uint8_t flip;		/* 0x80 where the results are uint8 */
+	int32_t zp;		/* zero point of the result */
+	int32_t least, most;	/* clamp of the result */
+	bool clamps;		/* which is narrower than the range of its type */
+	bool bounded;		/* no scaled sum reaches 2^31: the clamp of the result suffices */
+	bool u8;		/* the results are uint8, else int8 */
 };
 
 /*
@@ -41,7 +42,7 @@ struct rvl_i8_gemm_call {
 	const float *scale;	/* [nr] */
 	uint8_t *y;
 	int64_t y_stride;	/* bytes between rows */
-	int32_t *sums;		/* [mr][nr]: takes the sums, and nothing is written to @y; or NULL */
+	int32_t *sums;		/* [mr][nr]: takes the sums, and @scale, @y and @post are not used; or NULL */
 	int rows, cols;
 	int planes;		/* bits of the weights of a set with tables, of which */
 	bool is_signed;		/* ... the highest one is negative */

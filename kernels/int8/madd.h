@@ -151,8 +151,8 @@ TARGET INLINE vec load_tap(const uint8_t *p, int64_t n, const int x_u8)
 	return n >= NR ? widen(p, x_u8) : widen_part(p, (size_t)n, x_u8);
 }
 
-TARGET INLINE void pixel(const struct rvl_i8_dw_call *c, int64_t at, int64_t x, int64_t n,
-			 const int x_u8)
+TARGET INLINE void pixel(const struct rvl_i8_dw_call *c, const struct range *range, int64_t at, int64_t x,
+			 int64_t n, const int x_u8)
 {
 	vec lo = V_LOAD(c->bias + at), hi = V_LOAD(c->bias + at + HALF);
 	const int16_t *w = (const int16_t *)c->w + at * c->taps;
@@ -165,20 +165,22 @@ TARGET INLINE void pixel(const struct rvl_i8_dw_call *c, int64_t at, int64_t x, 
 		hi = V_ADD32(hi, V_MADD(V_UNPACKHI16(x0, x1), V_LOAD(w + NR)));
 	}
 	lo = narrow(lo, hi, c->scale + at, c->post);
-	store_part(c->y + x * c->y_stride + at, V_FIRST(finish(V_PACK_PIXEL(lo), c->post)), n);
+	place(&lo, 1, range);
+	store_part(c->y + x * c->y_stride + at, V_FIRST(V_PIXELS(bytes_of(lo, lo, range))), n);
 }
 
 #include "int8/slide.h"
 
 TARGET INLINE void dw_tiles(const struct rvl_i8_dw_call *c, const int x_u8)
 {
+	const struct range range = range_of(c->post);
 	int64_t at = 0;
 
 	for (; at + NR <= c->channels; at += NR)
 		for (int64_t x = 0; x < c->pixels; x++)
-			pixel(c, at, x, NR, x_u8);
+			pixel(c, &range, at, x, NR, x_u8);
 	for (int64_t x = 0; x < c->pixels && at < c->channels; x++)
-		pixel(c, at, x, c->channels - at, x_u8);
+		pixel(c, &range, at, x, c->channels - at, x_u8);
 }
 
 TARGET static void dw(const struct rvl_i8_dw_call *c)

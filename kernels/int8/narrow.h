@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * From sums to bytes, for a register size that the including file defines: TARGET, vec, vecps and half
- * (registers), HALF (dwords of one), MR, and operations V_NAME.
+ * (registers), HALF (dwords of one), MR, the functions of RVL_I8_RANGE() for vec, and operations V_NAME.
  */
 #ifndef RVL_INT8_NARROW_H
 #define RVL_INT8_NARROW_H
@@ -21,20 +21,10 @@ TARGET INLINE vec rounded(vec sum, const float *scale, const struct rvl_i8_post 
 	return V_CVTPS(post->bounded ? v : V_MINPS(V_SET1PS(post->hi), v));
 }
 
-/* 16-bit results of two registers of sums, lane by lane. */
+/* 16-bit results of two registers of sums, lane by lane, without the zero point. */
 TARGET INLINE vec narrow(vec lo, vec hi, const float *scale, const struct rvl_i8_post *post)
 {
-	vec a = rounded(lo, scale, post), b = rounded(hi, scale + HALF, post);
-
-	return V_ADDS16(V_PACKS32(a, b), V_SET1_16((int16_t)post->zp));
-}
-
-/* Clamps in int8 and gives the results their sign. */
-TARGET INLINE vec finish(vec v, const struct rvl_i8_post *post)
-{
-	v = V_MAX8(v, V_SET1_8((char)post->least));
-	v = V_MIN8(v, V_SET1_8((char)post->most));
-	return V_XOR(v, V_SET1_8((char)post->flip));
+	return V_PACKS32(rounded(lo, scale, post), rounded(hi, scale + HALF, post));
 }
 
 TARGET INLINE void store_part(uint8_t *y, half v, int64_t n)
@@ -52,17 +42,21 @@ TARGET INLINE void store_part(uint8_t *y, half v, int64_t n)
 /* All rows of @rows but perhaps the last one exist. */
 TARGET INLINE void store_tile(const struct rvl_i8_gemm_call *c, vec sum[MR][2], const int rows)
 {
+	const struct range range = range_of(c->post);
+	vec v[MR];
+
+#pragma GCC unroll 8
+	for (int i = 0; i < rows; i++)
+		v[i] = narrow(sum[i][0], sum[i][1], c->scale, c->post);
+	place(v, rows, &range);
 #pragma GCC unroll 8
 	for (int i = 0; i < rows; i += 2) {
-		int other = i + 1 < rows ? i + 1 : i;
-		vec a = narrow(sum[i][0], sum[i][1], c->scale, c->post);
-		vec b = narrow(sum[other][0], sum[other][1], c->scale, c->post);
+		vec bytes = V_ROWS(bytes_of(v[i], v[i + 1 < rows ? i + 1 : i], &range));
 		uint8_t *y = c->y + i * c->y_stride;
-		vec v = finish(V_PACK_ROWS(a, b), c->post);
 
-		store_part(y, V_FIRST(v), c->cols);
+		store_part(y, V_FIRST(bytes), c->cols);
 		if (i + 2 < rows || i + 1 < c->rows)
-			store_part(y + c->y_stride, V_SECOND(v), c->cols);
+			store_part(y + c->y_stride, V_SECOND(bytes), c->cols);
 	}
 }
 
@@ -118,10 +112,13 @@ TARGET INLINE void end_sums(const struct rvl_i8_gemm_call *c, vec sum[MR][2], co
 TARGET static void requant16(const int32_t *sum, const float *scale, const struct rvl_i8_post *post,
 			     uint8_t *dst)
 {
+	const struct range range = range_of(post);
+
 	for (int i = 0; i < 16; i += NR) {
 		vec v = narrow(V_LOAD(sum + i), V_LOAD(sum + i + HALF), scale + i, post);
 
-		store_part(dst + i, V_FIRST(finish(V_PACK_ROWS(v, v), post)), NR);
+		place(&v, 1, &range);
+		store_part(dst + i, V_FIRST(V_ROWS(bytes_of(v, v, &range))), NR);
 	}
 }
 

@@ -32,7 +32,7 @@ INLINE uint8x8_t rvl_neon_narrow(int32x4_t a, int32x4_t b, const float *scale,
 				   vmovn_s32(rvl_neon_rounded(b, scale + 4, post)));
 
 	v = vaddq_s16(v, vdupq_n_s16((int16_t)post->zp));
-	return veor_u8(vreinterpret_u8_s8(vmovn_s16(v)), vdup_n_u8(post->flip));
+	return vreinterpret_u8_s8(vmovn_s16(v));
 }
 
 INLINE void rvl_neon_store8(uint8_t *y, int n, uint8x8_t v)
@@ -53,22 +53,28 @@ INLINE int16x4_t rvl_neon_rounded16(int32x4_t sum, const float *scale)
 	return vqmovn_s32(vcvtnq_s32_f32(vmulq_f32(vcvtq_f32_s32(sum), vld1q_f32(scale))));
 }
 
-/* Sixteen results. Where no scaled sum reaches 2^31, the clamp of the int8 result suffices. */
+/* Sixteen results. Where no scaled sum reaches 2^31, the clamp of the result suffices. */
 INLINE uint8x16_t rvl_neon_narrow16(const int32x4_t sum[4], const float *scale,
 				    const struct rvl_i8_post *post)
 {
 	int16x8_t zp = vdupq_n_s16((int16_t)post->zp), lo, hi;
-	int8x16_t v;
 
 	if (!post->bounded)
 		return vcombine_u8(rvl_neon_narrow(sum[0], sum[1], scale, post),
 				   rvl_neon_narrow(sum[2], sum[3], scale + 8, post));
 	lo = vcombine_s16(rvl_neon_rounded16(sum[0], scale), rvl_neon_rounded16(sum[1], scale + 4));
 	hi = vcombine_s16(rvl_neon_rounded16(sum[2], scale + 8), rvl_neon_rounded16(sum[3], scale + 12));
-	v = vcombine_s8(vqmovn_s16(vqaddq_s16(lo, zp)), vqmovn_s16(vqaddq_s16(hi, zp)));
-	v = vmaxq_s8(v, vdupq_n_s8((int8_t)post->least));
-	v = vminq_s8(v, vdupq_n_s8((int8_t)post->most));
-	return veorq_u8(vreinterpretq_u8_s8(v), vdupq_n_u8(post->flip));
+	lo = vqaddq_s16(lo, zp);
+	hi = vqaddq_s16(hi, zp);
+	if (post->clamps) {
+		int16x8_t least = vdupq_n_s16((int16_t)post->least), most = vdupq_n_s16((int16_t)post->most);
+
+		lo = vminq_s16(vmaxq_s16(lo, least), most);
+		hi = vminq_s16(vmaxq_s16(hi, least), most);
+	}
+	if (post->u8)
+		return vcombine_u8(vqmovun_s16(lo), vqmovun_s16(hi));
+	return vreinterpretq_u8_s8(vcombine_s8(vqmovn_s16(lo), vqmovn_s16(hi)));
 }
 
 /* The first @n of sixteen bytes. */

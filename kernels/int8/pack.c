@@ -9,12 +9,9 @@
 
 struct rvl_i8_post rvl_i8_post(int32_t lo, int32_t hi, int32_t zp, bool u8)
 {
-	int32_t shift = u8 ? 128 : 0;
-
 	return (struct rvl_i8_post) {
-		.lo = (float)(lo - zp), .hi = (float)(hi - zp),
-		.zp = zp - shift, .least = lo - shift, .most = hi - shift,
-		.flip = u8 ? 0x80 : 0,
+		.lo = (float)(lo - zp), .hi = (float)(hi - zp), .zp = zp, .least = lo, .most = hi,
+		.clamps = lo > (u8 ? 0 : INT8_MIN) || hi < (u8 ? UINT8_MAX : INT8_MAX), .u8 = u8,
 	};
 }
 

@@ -14,7 +14,7 @@ static void requant(const int32_t *sum, const float *scale, const struct rvl_i8_
 	for (int j = 0; j < n; j++) {
 		float v = rvl_clampf((float)sum[j] * scale[j], post->lo, post->hi);
 
-		dst[j] = (uint8_t)((int32_t)rintf(v) + post->zp) ^ post->flip;
+		dst[j] = (uint8_t)((int32_t)rintf(v) + post->zp);
 	}
 }
 

@@ -111,12 +111,12 @@ TARGET INLINE void two_by2(const struct columns *c, int64_t x, const int16_t *w,
 
 /* The bytes of two results: the first one's in V_FIRST(), the other one's in V_SECOND(). */
 TARGET INLINE vec finish_two(const struct pairs sum[2], const float *scale,
-			     const struct rvl_i8_post *post)
+			     const struct rvl_i8_post *post, const struct range *range)
 {
-	vec a = narrow(sum[0].lo, sum[0].hi, scale, post);
-	vec b = narrow(sum[1].lo, sum[1].hi, scale, post);
+	vec v[2] = { narrow(sum[0].lo, sum[0].hi, scale, post), narrow(sum[1].lo, sum[1].hi, scale, post) };
 
-	return finish(V_PACK_PIXELS(a, b), post);
+	place(v, 2, range);
+	return V_PIXELS(bytes_of(v[0], v[1], range));
 }
 
 TARGET INLINE void store_two(vec v, uint8_t *y, int64_t y_step, int64_t n, int64_t pixels)
@@ -127,9 +127,9 @@ TARGET INLINE void store_two(vec v, uint8_t *y, int64_t y_step, int64_t n, int64
 }
 
 /* Writes the results of @x and @x + 1, as many of them as are among @pixels. */
-TARGET INLINE void two(const struct rvl_i8_dw_call *call, const struct rvl_i8_post *post,
-		       int64_t at, const struct columns *c, struct slide_carry *k, int64_t x,
-		       int64_t pixels, const int s, const int edge, const int x_u8)
+TARGET INLINE void two(const struct rvl_i8_dw_call *call, const struct rvl_i8_post *post, const struct range *range,
+		       int64_t at, const struct columns *c, struct slide_carry *k, int64_t x, int64_t pixels,
+		       const int s, const int edge, const int x_u8)
 {
 	const int16_t *w = (const int16_t *)call->w + at * call->taps;
 	struct pairs sum[2];
@@ -139,7 +139,7 @@ TARGET INLINE void two(const struct rvl_i8_dw_call *call, const struct rvl_i8_po
 		two_by1(c, x, w, k, sum, edge, x_u8);
 	else
 		two_by2(c, x, w, k, sum, edge && x + 1 == pixels, edge, x_u8);
-	store_two(finish_two(sum, call->scale + at, post), call->y + at + x * call->y_stride,
+	store_two(finish_two(sum, call->scale + at, post, range), call->y + at + x * call->y_stride,
 		  call->y_stride, edge ? c->n : NR, edge ? pixels - x : 2);
 }
 
@@ -151,6 +151,7 @@ TARGET INLINE void slide(const struct rvl_i8_dw_call *of, int64_t at, int64_t n,
 	 * to. */
 	const struct rvl_i8_dw_call call = *of;
 	const struct rvl_i8_post post = *call.post;
+	const struct range range = range_of(&post);
 	const struct columns c = {
 		.row = { call.p[0] + at, call.p[1] + at, call.p[2] + at },
 		.d = call.column,
@@ -170,9 +171,9 @@ TARGET INLINE void slide(const struct rvl_i8_dw_call *of, int64_t at, int64_t n,
 		k.upper[1] = upper(&c, 1, 1, x_u8);
 	for (int64_t x = 0; x < call.pixels; x += 2) {
 		if (x >= first && x < past)
-			two(&call, &post, at, &c, &k, x, call.pixels, s, 0, x_u8);
+			two(&call, &post, &range, at, &c, &k, x, call.pixels, s, 0, x_u8);
 		else
-			two(&call, &post, at, &c, &k, x, call.pixels, s, 1, x_u8);
+			two(&call, &post, &range, at, &c, &k, x, call.pixels, s, 1, x_u8);
 	}
 }
 

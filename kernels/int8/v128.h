@@ -5,6 +5,8 @@
 
 #include <immintrin.h>
 
+#include "int8/range.h"
+
 #define TARGET __attribute__((target("sse4.1")))
 #define vec __m128i
 #define vecps __m128
@@ -27,26 +29,22 @@
 #define V_OR _mm_or_si128
 #define V_ADD16 _mm_add_epi16
 #define V_SUB16 _mm_sub_epi16
-#define V_ADDS16 _mm_adds_epi16
 #define V_SET1_16 _mm_set1_epi16
 #define V_SET1_32 _mm_set1_epi32
 #define V_UNPACKLO16 _mm_unpacklo_epi16
 #define V_UNPACKHI16 _mm_unpackhi_epi16
 #define V_PACKS32 _mm_packs_epi32
-#define V_PACK_ROWS _mm_packs_epi16
-#define V_PACK_PIXEL(v) _mm_packs_epi16(v, v)
-#define V_PACK_PIXELS _mm_packs_epi16
+#define V_ROWS(v) (v)
+#define V_PIXELS(v) (v)
 #define V_FIRST(v) (v)
 #define V_SECOND(v) _mm_srli_si128(v, 8)
-#define V_MAX8 _mm_max_epi8
-#define V_MIN8 _mm_min_epi8
-#define V_XOR _mm_xor_si128
-#define V_SET1_8 _mm_set1_epi8
 #define V_SET1PS _mm_set1_ps
 #define V_LOADPS _mm_loadu_ps
 #define V_MINPS _mm_min_ps
 #define V_MULPS _mm_mul_ps
 #define V_CVTI _mm_cvtepi32_ps
 #define V_CVTPS _mm_cvtps_epi32
+
+RVL_I8_RANGE(TARGET, , vec, _mm)
 
 #endif

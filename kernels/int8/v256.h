@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Registers of 256 bits for narrow.h and madd.h. */
+/* Registers of 256 bits for narrow.h and madd.h. The including file defines TARGET. */
 #ifndef RVL_INT8_V256_H
 #define RVL_INT8_V256_H
 
 #include <immintrin.h>
+
+#include "int8/range.h"
 
 #define vec __m256i
 #define vecps __m256
@@ -26,27 +28,17 @@
 #define V_OR _mm256_or_si256
 #define V_ADD16 _mm256_add_epi16
 #define V_SUB16 _mm256_sub_epi16
-#define V_ADDS16 _mm256_adds_epi16
 #define V_SET1_16 _mm256_set1_epi16
 #define V_SET1_32 _mm256_set1_epi32
 #define V_UNPACKLO16 _mm256_unpacklo_epi16
 #define V_UNPACKHI16 _mm256_unpackhi_epi16
 #define V_PACKS32 _mm256_packs_epi32
-/*
- * Bytes of two rows of sums, one after the other. Sums in their natural order are narrowed lane by
- * lane; the permutation restores the order.
- */
-#define V_PACK_ROWS(a, b) \
-	_mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), \
-				    _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
-/* Bytes of a pixel whose sums are in the order of rvl_i8_dw_channel(). */
-#define V_PACK_PIXEL(v) _mm256_permute4x64_epi64(_mm256_packs_epi16(v, v), 0x08)
-/* Of two such pixels, one after the other. */
-#define V_PACK_PIXELS(a, b) _mm256_permute4x64_epi64(_mm256_packs_epi16(a, b), 0xd8)
+/* Bytes of two rows, one after the other, whose sums in their natural order were narrowed lane by lane. */
+#define V_ROWS(v) _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
+/* Of two pixels whose sums were in the order of rvl_i8_dw_channel(). */
+#define V_PIXELS(v) _mm256_permute4x64_epi64(v, 0xd8)
 #define V_FIRST(v) _mm256_castsi256_si128(v)
 #define V_SECOND(v) _mm256_extracti128_si256(v, 1)
-#define V_MAX8 _mm256_max_epi8
-#define V_MIN8 _mm256_min_epi8
 #define V_XOR _mm256_xor_si256
 #define V_SET1_8 _mm256_set1_epi8
 #define V_SET1PS _mm256_set1_ps
@@ -55,5 +47,7 @@
 #define V_MULPS _mm256_mul_ps
 #define V_CVTI _mm256_cvtepi32_ps
 #define V_CVTPS _mm256_cvtps_epi32
+
+RVL_I8_RANGE(TARGET, , vec, _mm256)
 
 #endif

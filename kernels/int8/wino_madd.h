@@ -238,8 +238,8 @@ TARGET INLINE void transform_sums(const struct rvl_i8_wino_out *o, int at, vec y
 	}
 }
 
-TARGET INLINE void store_results(const struct rvl_i8_wino_out *o, uint8_t *const y[2], const vec lo[2],
-				 const vec hi[2])
+TARGET INLINE void store_results(const struct rvl_i8_wino_out *o, const struct range *range, uint8_t *const y[2],
+				 const vec lo[2], const vec hi[2])
 {
 	const vec first = V_LOAD(o->bias), second = V_LOAD(o->bias + HALF);
 	vec row[2], v;
@@ -247,7 +247,8 @@ TARGET INLINE void store_results(const struct rvl_i8_wino_out *o, uint8_t *const
 #pragma GCC unroll 4
 	for (int i = 0; i < 2; i++)
 		row[i] = narrow(V_ADD32(lo[i], first), V_ADD32(hi[i], second), o->scale, o->post);
-	v = finish(V_PACK_ROWS(row[0], row[1]), o->post);
+	place(row, 2, range);
+	v = V_ROWS(bytes_of(row[0], row[1], range));
 	if (y[0])
 		store_part(y[0], V_FIRST(v), o->cols);
 	if (y[1])
@@ -256,13 +257,14 @@ TARGET INLINE void store_results(const struct rvl_i8_wino_out *o, uint8_t *const
 
 TARGET INLINE void output_tile(const struct rvl_i8_wino_out *o, const int r)
 {
+	const struct range range = range_of(o->post);
 	vec lo[4][4], hi[4][4];
 
 	transform_sums(o, 0, lo, r);
 	transform_sums(o, HALF, hi, r);
 	for (int y = 0; y < r; y++)
 		for (int x = 0; x < r; x += 2)
-			store_results(o, o->y + y * r + x, lo[y] + x, hi[y] + x);
+			store_results(o, &range, o->y + y * r + x, lo[y] + x, hi[y] + x);
 }
 
 /* ---- the functions of each r ---- */

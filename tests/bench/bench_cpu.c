@@ -279,7 +279,9 @@ static double tile_macs(const struct tile *t)
 
 static void make_tile(struct tile *t)
 {
-	static const struct rvl_i8_post post = { .lo = -128, .hi = 127, .least = -128, .most = 127, .bounded = true };
+	static const struct rvl_i8_post post = {
+		.lo = -120, .hi = 135, .zp = 120, .most = 255, .bounded = true, .u8 = true,
+	};
 	static float scales[RVL_I8_TILE] __attribute__((aligned(64)));
 	static int32_t biases[RVL_I8_TILE] __attribute__((aligned(64)));
 	const struct rvl_i8_kernels *f = rvl_i8_kernels();
