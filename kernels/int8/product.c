@@ -191,11 +191,17 @@ static void widen_tile(const struct rvl_i8_mat *m, const uint8_t *narrow, int ro
 		widen(m, p + i, m->taps, m->kc, dst);
 }
 
-/* Pointers to rows that follow one another; those of rows that do not exist repeat the first. */
-static void point_at_rows(const struct run *r, const uint8_t *first, int rows, const uint8_t **p)
+/* Pointers to rows @step bytes apart; those of rows that do not exist repeat the first. */
+static void point_at_rows(const struct rvl_i8_mat *m, const uint8_t *first, int64_t step, int rows, const uint8_t **p)
 {
-	for (int i = 0; i < r->j->m->f->mr; i++)
-		p[i] = first + (i < rows ? i : 0) * r->s.row_bytes;
+	for (int i = 0; i < m->f->mr; i++)
+		p[i] = first + (i < rows ? i : 0) * step;
+}
+
+/* Whether the rows of the only tap lie one behind the other. */
+static bool is_plain(const struct rvl_i8_job *j)
+{
+	return j->dense && j->m->taps == 1 && !j->m->gathers;
 }
 
 /* The copies of rows, from where they lie or from what fill() writes. */
@@ -205,7 +211,7 @@ static void widen_rows(const struct run *r, int64_t group, int64_t first, int ro
 	const struct rvl_i8_job *j = r->j;
 	const struct rvl_i8_mat *m = j->m;
 
-	if (j->dense && m->taps == 1 && !m->gathers) {
+	if (is_plain(j)) {
 		widen(m, &(const uint8_t *) { j->dense + first * m->kc }, 1, rows * m->kc, copies);
 		return;
 	}
@@ -237,13 +243,15 @@ static void prepare(const struct run *r, int64_t group, int64_t tile, uint8_t *d
 		widen_rows(r, group, first, rows, narrow, copies);
 		if (m->f->sort)
 			m->f->sort(copies, r->s.row_bytes, rows, r->s.kc, quads_of(r, dst));
+	} else if (is_plain(j)) {
+		point_at_rows(m, j->dense + first * m->kc, m->kc, rows, (const uint8_t **)(void *)dst);
 	} else {
 		j->fill(j, group, first, rows, m->gathers ? copies : dst);
 		if (!m->gathers)
 			complete(m, (const uint8_t **)(void *)dst, rows);
 	}
 	if (r->s.row_bytes)
-		point_at_rows(r, copies, rows, (const uint8_t **)(void *)dst);
+		point_at_rows(m, copies, r->s.row_bytes, rows, (const uint8_t **)(void *)dst);
 }
 
 /* Computes a tile as floats, whose first column is @column of all groups. */
