@@ -64,7 +64,7 @@ void rvl_reading_sum(const struct rvl_supply *s, size_t n, struct rvl_reading *o
 #define RVL_GAUGE_GRACE		(60ull * 1000000000ull)	/* for a battery that disappeared to come back */
 #define RVL_GAUGE_JUMP		100000u			/* ppm; a larger change must be confirmed */
 #define RVL_GAUGE_RATE		1000u			/* ppm a second added to that, if not read for long */
-#define RVL_GAUGE_RATE_MAX	10000u			/* the most that is added, whatever the drain */
+#define RVL_GAUGE_RATE_MAX	10000u			/* ppm a second; the most that is added, whatever the drain */
 #define RVL_GAUGE_CONFIRM	3u			/* readings that confirm a jump, and */
 #define RVL_GAUGE_CONFIRM_NS	(2ull * 1000000000ull)	/* the time that they must span */
 

@@ -59,20 +59,20 @@ static struct json_object *json_out(void)
 
 /* ---- interrupts ---- */
 
-static int interrupt(struct program *p, bool shown, int number)
-{
-	ck_assert_msg(shown, "it ended early: %.500s", p->seen);
-	ck_assert(!kill(p->pid, number));
-	return program_end(p, out, sizeof(out));
-}
-
-/* Runs @words until the terminal shows @when, then sends the signal. Returns the wait status. */
-static int interrupted(const char *words, const char *when, int number)
+/* Runs @words until program_counts(), then sends the signal. Returns the wait status. */
+static int interrupted_at(const char *words, unsigned long least, const char *when, int number)
 {
 	static struct program p;
 
 	program_start(&p, words);
-	return interrupt(&p, program_shows(&p, when), number);
+	ck_assert_msg(program_counts(&p, least, when), "it ended early: %.500s", p.seen);
+	ck_assert(!kill(p.pid, number));
+	return program_end(&p, out, sizeof(out));
+}
+
+static int interrupted(const char *words, const char *when, int number)
+{
+	return interrupted_at(words, 0, when, number);
 }
 
 /*
@@ -100,7 +100,6 @@ END_TEST
  */
 START_TEST(plan_keeps)
 {
-	static struct program p;
 	char words[600];
 	int status;
 
@@ -108,8 +107,7 @@ START_TEST(plan_keeps)
 				       "--choose 500 --data " SET
 		 "images-idx3-ubyte.gz," SET "labels-idx1-ubyte.gz --svg %s/p.svg --cache %s/c",
 			 dir, dir);
-	program_start(&p, words);
-	status = interrupt(&p, program_counts(&p, 2, " of at most"), SIGTERM);
+	status = interrupted_at(words, 2, " of at most", SIGTERM);
 	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 	SAYS("interrupted; these accuracies are known, and kept in ");
 	SAYS("bits  examples that  accuracy");
