@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "bench/peak.h"
+#include "int8/product.h"
 #include "isa.h"
 #include "rivulet_kernels.h"
 
@@ -279,9 +280,7 @@ static double tile_macs(const struct tile *t)
 
 static void make_tile(struct tile *t)
 {
-	static const struct rvl_i8_post post = {
-		.lo = -120, .hi = 135, .zp = 120, .most = 255, .bounded = true, .u8 = true,
-	};
+	static struct rvl_i8_post post;
 	static float scales[RVL_I8_TILE] __attribute__((aligned(64)));
 	static int32_t biases[RVL_I8_TILE] __attribute__((aligned(64)));
 	const struct rvl_i8_kernels *f = rvl_i8_kernels();
@@ -290,6 +289,8 @@ static void make_tile(struct tile *t)
 
 	for (int i = 0; i < f->mr; i++)
 		a[i] = x + i * row;
+	post = rvl_i8_post(0, UINT8_MAX, x_zero, true);
+	post.bounded = true;
 	t->call.a = a;
 	t->call.taps = 1;
 	t->call.w = bytes(t->call.kc * f->nr);

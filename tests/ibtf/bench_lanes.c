@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "ibtf/cases.h"
+#include "int8/product.h"
 #include "isa.h"
 
 #define INPUTS	576
@@ -58,12 +59,11 @@ static void run_gemm(void *arg)
 {
 	static const int32_t bias[64];
 	static const float scale[64];
-	const struct rvl_i8_post post = {
-		.lo = -128, .hi = 127, .least = -128, .most = 127, .bounded = true
-	};
+	struct rvl_i8_post post = rvl_i8_post(INT8_MIN, INT8_MAX, 0, false);
 	const struct gemm *g = arg;
 	static uint8_t out[64 * 64];
 
+	post.bounded = true;
 	for (int row = 0; row < RIVULET_IBTF_LANES; row += g->f->mr)
 		for (int n = 0; n < KERNELS; n += g->f->nr) {
 			const uint8_t *rows[64];
